@@ -1,0 +1,1 @@
+"""Training recipe of ``unmask-tiny``, the model that ships inside the wheel."""

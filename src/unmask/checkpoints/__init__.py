@@ -1,0 +1,1 @@
+"""What lies on disk: model directories, weights, tokenizers and chat templates. Nothing here runs foreign code."""

@@ -1,0 +1,143 @@
+"""Text to token ids and back.
+
+Special tokens in *content* are text: a user who writes ``<|mdm_mask|>`` means those characters, never the mask.
+Only the chat template's own markers become special ids. ``TextGuard`` keeps the two apart while a template
+renders: it breaks every special literal inside content with a private character that is taken out again
+before encoding.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer as HfTokenizer
+from tokenizers.decoders import DecodeStream
+
+from unmask.checkpoints.directory import read_json
+from unmask.errors import InvalidCheckpointError, InvalidValueError
+
+_PRIVATE_USE = range(0xE000, 0xF8FF)
+
+
+class Tokenizer:
+    """A ``tokenizer.json`` with its ``tokenizer_config.json``; safe to use from one thread at a time."""
+
+    def __init__(self, path: Path, mask_id: int) -> None:
+        try:
+            self._hf = HfTokenizer.from_file(str(path / "tokenizer.json"))
+        except Exception as error:
+            raise InvalidCheckpointError(
+                f"'{path / 'tokenizer.json'}' cannot be read: {error}.", hint="Copy the model's tokenizer.json again."
+            ) from None
+        self._hf.encode_special_tokens = True
+        self.config: dict[str, Any] = read_json(path / "tokenizer_config.json", optional=True)
+        self.mask_id = mask_id
+        self.specials: dict[str, int] = {
+            token.content: index for index, token in self._hf.get_added_tokens_decoder().items() if token.special
+        }
+        longest_first = sorted(self.specials, key=len, reverse=True)
+        self._markers = re.compile("|".join(map(re.escape, longest_first)) if longest_first else r"(?!)")
+
+    @property
+    def size(self) -> int:
+        """Number of ids this tokenizer knows."""
+        return self._hf.get_vocab_size(with_added_tokens=True)
+
+    def special_text(self, name: str) -> str:
+        """The text of the special token that ``tokenizer_config.json`` calls ``name`` (``bos_token``, ...), or ''."""
+        entry = self.config.get(name)
+        text = entry.get("content") if isinstance(entry, dict) else entry
+        return text if isinstance(text, str) else ""
+
+    def encode_text(self, text: str) -> list[int]:
+        """Ids of plain ``text``: special literals are text; the begin token is put first where the model wants it."""
+        ids = self._encode_plain(text)
+        bos = self.specials.get(self.special_text("bos_token"))
+        return [bos, *ids] if self.config.get("add_bos_token") and bos is not None else ids
+
+    def encode_rendered(self, rendered: str, guard: TextGuard) -> list[int]:
+        """Ids of a rendered chat template: its markers become special ids, guarded literals stay text."""
+        ids: list[int] = []
+        position = 0
+        for marker in self._markers.finditer(rendered):
+            ids += self._encode_plain(guard.lift(rendered[position : marker.start()]))
+            ids.append(self.specials[marker.group()])
+            position = marker.end()
+        return ids + self._encode_plain(guard.lift(rendered[position:]))
+
+    def check_ids(self, ids: list[int]) -> list[int]:
+        """``ids`` as a prompt given by number. Raises ``InvalidValueError`` for an unknown id or the mask id."""
+        for index in ids:
+            if not 0 <= index < self.size:
+                raise InvalidValueError(f"Token id {index} is outside 0 to {self.size - 1}.", param="prompt")
+            if index == self.mask_id:
+                raise InvalidValueError(
+                    f"Token id {index} is the mask token, which marks positions to be generated.",
+                    hint="Take it out of the prompt.",
+                    param="prompt",
+                )
+        return ids
+
+    def decode(self, ids: list[int]) -> str:
+        """The text of ``ids``, special tokens left out."""
+        return self._hf.decode(ids, skip_special_tokens=True)
+
+    def pieces(self, ids: list[int]) -> list[str]:
+        """Each id's own text, for showing a canvas cell by cell; undecodable bytes show as U+FFFD."""
+        return [self._hf.decode([index], skip_special_tokens=False) for index in ids]
+
+    def incremental_decoder(self) -> IncrementalDecoder:
+        """A fresh decoder for one growing sequence."""
+        return IncrementalDecoder(self, self._hf)
+
+    def guard(self, contents: list[str]) -> TextGuard:
+        """A guard whose private character occurs in none of ``contents``."""
+        used = set().union(*contents) if contents else set()
+        return TextGuard(self._markers, next(chr(code) for code in _PRIVATE_USE if chr(code) not in used))
+
+    def _encode_plain(self, text: str) -> list[int]:
+        return self._hf.encode(text, add_special_tokens=False).ids if text else []
+
+
+class TextGuard:
+    """Hides special literals inside content from the marker search, and brings them back."""
+
+    def __init__(self, markers: re.Pattern[str], breaker: str) -> None:
+        self._markers, self._breaker = markers, breaker
+
+    def hide(self, text: str) -> str:
+        """``text`` with every special literal broken after its first character."""
+        while self._markers.search(text):
+            text = self._markers.sub(lambda m: m.group()[0] + self._breaker + m.group()[1:], text)
+        return text
+
+    def lift(self, text: str) -> str:
+        """The text as it was before ``hide``."""
+        return text.replace(self._breaker, "")
+
+
+class IncrementalDecoder:
+    """Feeds on final token ids, one at a time, and gives the text that can no longer change.
+
+    Bytes of an unfinished character are held back. ``flush`` gives what is left, so that all pieces together
+    equal ``Tokenizer.decode`` of all ids.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, hf: HfTokenizer) -> None:
+        self._tokenizer, self._hf = tokenizer, hf
+        self._stream = DecodeStream(skip_special_tokens=True)
+        self._ids: list[int] = []
+        self._given = 0
+
+    def step(self, token_id: int) -> str:
+        """The text that became certain with ``token_id``; often empty."""
+        self._ids.append(token_id)
+        piece = self._stream.step(self._hf, token_id) or ""
+        self._given += len(piece)
+        return piece
+
+    def flush(self) -> str:
+        """The rest of the text, now that no more ids will come."""
+        return self._tokenizer.decode(self._ids)[self._given :]

@@ -1,0 +1,1 @@
+"""How masks become tokens: the canvas, the denoisers that choose what to compute, the rules that commit."""

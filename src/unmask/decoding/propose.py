@@ -1,0 +1,62 @@
+"""From logits to one proposal per masked position: a token and how sure the model is of it.
+
+Shape letters: M masked rows, V vocabulary. No [M, V] tensor of probabilities is built for greedy rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(slots=True)
+class Sampling:
+    """How to draw, one entry per row: ``temperature``, ``top_p`` float32, ``top_k`` int64 (0: off), ``draw`` float64.
+
+    ``tempered`` bool: the score is the drawn token's probability under the filtered, tempered distribution (D2F);
+    otherwise under the model's own (LLaDA, Fast-dLLM).
+    """
+
+    temperature: Tensor
+    top_p: Tensor
+    top_k: Tensor
+    draw: Tensor
+    tempered: Tensor
+
+
+def propose(logits: Tensor, mask_id: int, score_dtype: torch.dtype, sampling: Sampling | None) -> tuple[Tensor, Tensor]:
+    """Tokens [M] int64 and scores [M] ``score_dtype`` for ``logits`` [M, V] float32, which are overwritten.
+
+    The mask is never proposed; its logit still counts in the softmax, as in the references. ``sampling`` is None
+    when every row is greedy; rows of temperature 0 are greedy in any case.
+    """
+    normaliser = torch.logsumexp(logits.to(score_dtype), dim=-1)
+    logits[:, mask_id] = -torch.inf
+    best, token = logits.max(dim=-1)
+    score = torch.exp(best.to(score_dtype) - normaliser)
+    if sampling is not None:
+        rows = torch.nonzero(sampling.temperature > 0).squeeze(1)
+        drawn, probability = _draw(logits[rows], sampling, rows)
+        own = torch.exp(logits[rows, drawn].to(score_dtype) - normaliser[rows])
+        token[rows] = drawn
+        score[rows] = torch.where(sampling.tempered[rows], probability.to(score_dtype), own)
+    return token, score
+
+
+def _draw(logits: Tensor, sampling: Sampling, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """A token per row by inverse transform over the sorted, filtered distribution, and its probability there."""
+    ordered, token = torch.sort(logits / sampling.temperature[rows, None], dim=-1, descending=True, stable=True)
+    probability = torch.softmax(ordered.double(), dim=-1)
+    before = torch.cumsum(probability, dim=-1) - probability
+    top_k = sampling.top_k[rows, None]
+    rank = torch.arange(logits.shape[-1], device=logits.device)
+    kept = (before < sampling.top_p[rows, None]) & ((top_k == 0) | (rank < top_k))
+    kept[:, 0] = True
+    probability = probability * kept
+    cumulative = torch.cumsum(probability, dim=-1)
+    total = cumulative[:, -1:]
+    index = torch.searchsorted(cumulative, sampling.draw[rows, None] * total, right=True)
+    index = torch.minimum(index, kept.sum(dim=-1, keepdim=True) - 1)
+    return token.gather(1, index).squeeze(1), (probability.gather(1, index) / total).squeeze(1)

@@ -1,0 +1,1 @@
+"""The engine: requests in, denoising steps, canvas events out."""

@@ -1,0 +1,38 @@
+"""What an engine is started with."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineOptions:
+    """Which model, on which device, within which limits.
+
+    ``max_running``: requests that share a step. ``max_rows``: positions through the model in one step.
+    ``kv_tokens``: capacity of the key/value pages, in tokens; 0 derives it from ``max_running`` and the context.
+    ``threads``: CPU threads of a forward; 0 leaves it to torch. ``adapter``: a LoRA directory merged at load.
+    """
+
+    model: str
+    adapter: str | None = None
+    device: str = "auto"
+    dtype: str = "float32"
+    attention: str | None = None
+    max_running: int = 32
+    max_rows: int = 4096
+    kv_tokens: int = 0
+    threads: int = 0
+
+    def as_environment(self) -> dict[str, str]:
+        """The options as the environment variable that the worker process reads."""
+        return {"UNMASK_ENGINE_OPTIONS": msgspec.json.encode(self).decode()}
+
+    @classmethod
+    def from_environment(cls) -> Any:
+        """The options that ``as_environment`` wrote."""
+        return msgspec.json.decode(os.environ["UNMASK_ENGINE_OPTIONS"], type=cls)

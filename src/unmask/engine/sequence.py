@@ -1,0 +1,78 @@
+"""One request inside the engine: its canvas, its denoiser, its pages, and what it has told its client so far."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from unmask.decoding.canvas import Canvas
+from unmask.decoding.full_canvas import FullCanvas
+from unmask.decoding.pipeline import BlockPipeline
+from unmask.decoding.windows import Denoiser, Window
+from unmask.engine.pages import PAGE_TOKENS, pages_for
+from unmask.errors import EngineFaultError
+from unmask.events import CanvasEvent, RequestStats
+from unmask.params import DecodingParams, ModelInfo
+
+
+class Sequence:
+    """The live state of one request. Times are seconds on the loop's clock, passed in."""
+
+    def __init__(
+        self, request_id: str, prompt_ids: list[int], params: DecodingParams, model: ModelInfo, now: float
+    ) -> None:
+        self.request_id = request_id
+        self.params = params
+        end_ids = () if params.ignore_eos else model.end_ids
+        self.canvas = Canvas(prompt_ids, params, model.context_length, model.mask_id, end_ids)
+        full = model.attention == "full"
+        self.denoiser: Denoiser = FullCanvas(self.canvas, params) if full else BlockPipeline(self.canvas, params)
+        self.pages: list[int] = []
+        self.slots: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self.stats = RequestStats()
+        self.committed = 0
+        self._told = len(prompt_ids)
+        self._arrived = now
+        # Each forward commits at least one token, so a request that needs more forwards than it has positions is broken.
+        self._most_forwards = self.canvas.length - len(prompt_ids)
+
+    @property
+    def pages_needed(self) -> int:
+        """Pages for prompt and whole canvas."""
+        return pages_for(self.canvas.length)
+
+    def admit(self, pages: list[int], now: float) -> None:
+        """Take over ``pages``: the slots of all positions, in order."""
+        self.pages = pages
+        firsts = np.array(pages, dtype=np.int64) * PAGE_TOKENS
+        self.slots = (firsts[:, None] + np.arange(PAGE_TOKENS)).ravel()[: self.canvas.length]
+        self.stats.queued = now - self._arrived
+
+    def apply(self, window: Window, positions: list[int], tokens: list[int], now: float) -> None:
+        """Take the commits of one forward over ``window``. Raises ``EngineFaultError`` if it did not get us further."""
+        self.denoiser.apply(positions, tokens)
+        self.committed += len(positions)
+        stats = self.stats
+        stats.forwards += 1
+        stats.blocks = self.denoiser.blocks_begun
+        stats.canvas_tokens += window.end - max(window.start, self.canvas.prompt_length)
+        stats.total = now - self._arrived
+        if not stats.first_block and (self.denoiser.blocks_done or self.canvas.finish):
+            stats.first_block = stats.total
+        if not self.canvas.finish and stats.forwards >= self._most_forwards:
+            raise EngineFaultError(f"{stats.forwards} forwards did not decide {self._most_forwards} positions.")
+
+    def event(self) -> CanvasEvent | None:
+        """What is new since the last event; None if nothing is."""
+        canvas = self.canvas
+        finish = canvas.finish
+        if canvas.text_end == self._told and finish is None and not self.params.frames:
+            return None
+        new = canvas.tokens[self._told : canvas.text_end].tolist()
+        self._told = canvas.text_end
+        ended_by_token = finish == "stop"
+        if finish is not None:
+            shown = self._told - canvas.prompt_length + ended_by_token
+            self.stats.discarded_tokens = self.committed - shown
+        frame = canvas.tokens[canvas.prompt_length :].tolist() if self.params.frames else None
+        return CanvasEvent(self.request_id, new, self.stats, finish, ended_by_token, frame)

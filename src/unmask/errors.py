@@ -1,0 +1,116 @@
+"""The catalogue of errors a person can meet.
+
+Every error has a stable ``code`` (programs match on it), an HTTP ``status``, a message that says what was
+wrong, and a ``hint`` that says what to do. ``param`` names the request field at fault, where there is one.
+Anything that is not an ``UnmaskError`` is a bug of ours.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class UnmaskError(Exception):
+    """Base of the catalogue: ``code``, ``status``, ``message``, optional ``hint`` and ``param``."""
+
+    code: ClassVar[str] = "internal_error"
+    status: ClassVar[int] = 500
+
+    def __init__(self, message: str, *, hint: str = "", param: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.param = param
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}".strip()
+
+    @staticmethod
+    def from_code(code: str, message: str, hint: str = "") -> UnmaskError:
+        """The error of the catalogue with ``code``, as it comes back from another process."""
+        kinds = {kind.code: kind for kind in UnmaskError.__subclasses__()}
+        return kinds.get(code, UnmaskError)(message, hint=hint)
+
+
+class InvalidValueError(UnmaskError):
+    """A known field has a value of the wrong type, out of range, or at odds with another field."""
+
+    code = "invalid_value"
+    status = 400
+
+
+class UnknownFieldError(UnmaskError):
+    """The request has a field this endpoint does not know."""
+
+    code = "unknown_field"
+    status = 400
+
+
+class UnsupportedValueError(UnmaskError):
+    """A field is known to the dialect but this server, or this model, cannot honour the value asked for."""
+
+    code = "unsupported_value"
+    status = 400
+
+
+class ContextLengthError(UnmaskError):
+    """Prompt and canvas together do not fit in the model's context."""
+
+    code = "context_length_exceeded"
+    status = 400
+
+
+class ModelNotFoundError(UnmaskError):
+    """The request names a model this server does not serve."""
+
+    code = "model_not_found"
+    status = 404
+
+
+class QueueFullError(UnmaskError):
+    """Too many requests are waiting already; try again later."""
+
+    code = "queue_full"
+    status = 503
+
+
+class EngineUnavailableError(UnmaskError):
+    """The engine process is loading, stopping, or has died."""
+
+    code = "engine_unavailable"
+    status = 503
+
+
+class EngineFaultError(UnmaskError):
+    """The engine broke one of its own invariants while serving this request: a bug of ours."""
+
+    code = "engine_fault"
+    status = 500
+
+
+class CheckpointNotFoundError(UnmaskError):
+    """The model path does not exist, or holds no checkpoint."""
+
+    code = "checkpoint_not_found"
+    status = 404
+
+
+class InvalidCheckpointError(UnmaskError):
+    """The checkpoint is there, but a file in it is missing, malformed or contradicts another."""
+
+    code = "invalid_checkpoint"
+    status = 400
+
+
+class UnknownArchitectureError(UnmaskError):
+    """The checkpoint's architecture is none that this engine serves."""
+
+    code = "unknown_architecture"
+    status = 400
+
+
+class PortBusyError(UnmaskError):
+    """Another process listens on the address asked for."""
+
+    code = "port_busy"
+    status = 500

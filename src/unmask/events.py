@@ -1,0 +1,72 @@
+"""What the engine says while it works: events about canvases, never strings.
+
+One ``StepReport`` crosses the process border after each denoising step. Committed tokens never change, so a
+``CanvasEvent`` carries only the growth of the decided prefix; dialects turn it into bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+FinishReason = Literal["stop", "length", "cancelled", "error"]
+
+
+class RequestStats(msgspec.Struct, array_like=True):
+    """What a request has cost so far: forwards, blocks begun, canvas rows through the model, tokens thrown away.
+
+    Times are seconds since the engine received the request; ``first_block`` is 0 until a block is complete.
+    """
+
+    forwards: int = 0
+    blocks: int = 0
+    canvas_tokens: int = 0
+    discarded_tokens: int = 0
+    queued: float = 0.0
+    first_block: float = 0.0
+    total: float = 0.0
+
+
+class CanvasEvent(msgspec.Struct, array_like=True):
+    """News of one request after one step.
+
+    ``token_ids``: the decided prefix grew by these; they are final, end tokens excluded.
+    ``finish``: set on the last event; ``ended_by_token`` says that an end token closed the text (it is counted
+    in usage, never shown). ``frame``: the whole canvas as it stands, masks included, if the request asked for
+    frames. ``error``: (code, message) when ``finish`` is "error".
+    """
+
+    request_id: str
+    token_ids: list[int]
+    stats: RequestStats
+    finish: FinishReason | None = None
+    ended_by_token: bool = False
+    frame: list[int] | None = None
+    error: tuple[str, str] | None = None
+
+    @classmethod
+    def failure(cls, request_id: str, code: str, message: str) -> CanvasEvent:
+        """The last event of a request that ended in an error."""
+        return cls(request_id, [], RequestStats(), finish="error", error=(code, message))
+
+
+class EngineStats(msgspec.Struct, array_like=True):
+    """The engine's gauges after a step, and its counters since it started."""
+
+    running: int = 0
+    waiting: int = 0
+    pages_in_use: int = 0
+    pages_total: int = 0
+    steps: int = 0
+    rows: int = 0
+    tokens_committed: int = 0
+    tokens_discarded: int = 0
+
+
+class StepReport(msgspec.Struct, array_like=True, tag="step"):
+    """Everything one engine step has to tell its clients; ``seconds`` is the step's wall time."""
+
+    events: list[CanvasEvent]
+    stats: EngineStats
+    seconds: float

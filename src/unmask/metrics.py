@@ -1,0 +1,127 @@
+"""Prometheus instruments of one server. Rates are honest: tokens are committed tokens, steps are forwards.
+
+Per-token latencies are left out on purpose: tokens of a block arrive together, so a time between tokens would
+be a false zero. Time to first block, block latency and tokens per forward take their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, generate_latest
+
+from unmask.events import EngineStats, FinishReason, RequestStats, StepReport
+from unmask.params import ModelInfo
+
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+_STEP_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+_COUNTS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256)
+
+_GAUGES: dict[str, tuple[str, Callable[[EngineStats], int]]] = {
+    "unmask_requests_running": ("Requests that share the current step.", lambda stats: stats.running),
+    "unmask_requests_waiting": ("Requests waiting to be admitted.", lambda stats: stats.waiting),
+    "unmask_kv_pages_in_use": ("Key/value pages held by running requests.", lambda stats: stats.pages_in_use),
+    "unmask_kv_pages_total": ("Key/value pages there are.", lambda stats: stats.pages_total),
+}
+
+_COUNTERS: dict[str, tuple[str, Callable[[EngineStats], int]]] = {
+    "unmask_engine_steps": ("Steps of the engine: forwards shared by all requests.", lambda stats: stats.steps),
+    "unmask_canvas_tokens_computed": ("Positions through the model.", lambda stats: stats.rows),
+    "unmask_tokens_committed": ("Tokens committed.", lambda stats: stats.tokens_committed),
+    "unmask_tokens_discarded": ("Tokens computed, then thrown away.", lambda stats: stats.tokens_discarded),
+}
+
+
+class Metrics:
+    """All instruments of one app, in a registry of their own. ``stats`` gives the engine's latest numbers."""
+
+    def __init__(self, model: ModelInfo, stats: Callable[[], EngineStats]) -> None:
+        self._registry = CollectorRegistry()
+        self._last = EngineStats()
+        self._declare_engine(model, stats)
+        self._declare_requests()
+
+    def _declare_engine(self, model: ModelInfo, stats: Callable[[], EngineStats]) -> None:
+        about = Info("unmask_model", "The model being served.", registry=self._registry)
+        about.info({"name": model.name, "family": model.family, "paradigm": "diffusion"})
+        for name, (text, read) in _GAUGES.items():
+            gauge = Gauge(name, text, registry=self._registry)
+            gauge.set_function(lambda read=read: read(stats()))  # type: ignore[misc]
+        self._counters = {name: self._counter(name, text) for name, (text, _) in _COUNTERS.items()}
+        self._step = self._histogram("unmask_denoise_step_seconds", "Wall time of one engine step.", _STEP_SECONDS)
+        self._load = Gauge("unmask_load_seconds", "Time it took to load the model.", registry=self._registry)
+
+    def _declare_requests(self) -> None:
+        self._ends = Counter("unmask_requests", "Requests ended.", ["finish"], registry=self._registry)
+        self._errors = Counter("unmask_request_errors", "Errors sent.", ["code"], registry=self._registry)
+        self._forwards = self._counter("unmask_forwards", "Forwards that ended requests took part in.")
+        self._blocks = self._counter("unmask_blocks_committed", "Blocks of finished requests.")
+        self._frames = self._counter("unmask_canvas_frames_sent", "Canvas frames handed to clients.")
+        self._disconnects = self._counter("unmask_disconnects", "Requests whose client left before the end.")
+        self._queue = self._histogram("unmask_queue_seconds", "Arrival to first step.", _SECONDS)
+        self._total = self._histogram("unmask_request_seconds", "Arrival to last token.", _SECONDS)
+        self._first = self._histogram(
+            "unmask_time_to_first_block_seconds", "Arrival to first committed block.", _SECONDS
+        )
+        self._block = self._histogram(
+            "unmask_block_latency_seconds", "Mean time between a request's blocks, if it has two.", _SECONDS
+        )
+        self._per_forward = self._histogram("unmask_tokens_per_forward", "A request's tokens / forwards.", _COUNTS)
+        self._per_block = self._histogram("unmask_tokens_per_block", "A request's tokens / blocks.", _COUNTS)
+        self._steps = self._histogram("unmask_steps_per_block", "A request's forwards / blocks.", _COUNTS)
+
+    def _counter(self, name: str, text: str) -> Counter:
+        return Counter(name, text, registry=self._registry)
+
+    def _histogram(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
+        return Histogram(name, text, buckets=buckets, registry=self._registry)
+
+    def loaded(self, seconds: float) -> None:
+        """The model took ``seconds`` to load."""
+        self._load.set(seconds)
+
+    def step(self, report: StepReport) -> None:
+        """One engine step; hang this on ``EngineClient.on_step``."""
+        self._step.observe(report.seconds)
+        for name, (_, read) in _COUNTERS.items():
+            self._counters[name].inc(read(report.stats) - read(self._last))
+        self._last = report.stats
+
+    def finished(self, finish: FinishReason, stats: RequestStats, tokens: int) -> None:
+        """A request came to its end with ``tokens`` completion tokens."""
+        self._ends.labels(finish).inc()
+        self._queue.observe(stats.queued)
+        self._total.observe(stats.total)
+        if stats.first_block:
+            self._first.observe(stats.first_block)
+        if stats.forwards:
+            self._forwards.inc(stats.forwards)
+            self._per_forward.observe(tokens / stats.forwards)
+        if stats.blocks:
+            self._blocks.inc(stats.blocks)
+            self._per_block.observe(tokens / stats.blocks)
+            self._steps.observe(stats.forwards / stats.blocks)
+        if stats.blocks > 1 and stats.first_block:
+            self._block.observe((stats.total - stats.first_block) / (stats.blocks - 1))
+
+    def cancelled(self, stats: RequestStats) -> None:
+        """A request was dropped because nobody waits for it any more; ``stats`` is what it had cost."""
+        self._ends.labels("cancelled").inc()
+        self._forwards.inc(stats.forwards)
+        self._disconnects.inc()
+
+    def failed(self) -> None:
+        """The engine ended a request with an error."""
+        self._ends.labels("error").inc()
+
+    def error(self, code: str) -> None:
+        """An error of the catalogue went out to a client."""
+        self._errors.labels(code).inc()
+
+    def frame(self) -> None:
+        """A canvas frame went out to a client."""
+        self._frames.inc()
+
+    def render(self) -> bytes:
+        """Everything in Prometheus' text format."""
+        return generate_latest(self._registry)

@@ -1,0 +1,89 @@
+"""The table of families, and from a checkpoint's ``config.json`` to its ``ModelSpec``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from unmask.checkpoints.directory import Checkpoint, read_json
+from unmask.errors import InvalidCheckpointError, InvalidValueError, UnknownArchitectureError
+from unmask.models import dream, llada
+from unmask.models.base import ModelSpec, TensorNames, TransformerShape
+from unmask.models.config import integer, token_ids
+from unmask.params import Attention
+
+DEFAULT_BLOCK_LENGTH = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One row of the table: what distinguishes a family from its relatives."""
+
+    name: str
+    shape: Callable[[dict[str, Any]], TransformerShape]
+    tensors: TensorNames
+    shifted: bool
+    mask_id: int
+    end_tokens: tuple[str, ...]
+
+
+FAMILIES = {
+    llada.ARCHITECTURE: Family("llada", llada.shape, llada.NAMES, False, llada.MASK_ID, llada.END_TOKENS),
+    dream.ARCHITECTURE: Family("dream", dream.shape, dream.NAMES, True, dream.MASK_ID, dream.END_TOKENS),
+}
+
+
+def describe(checkpoint: Checkpoint, *, attention: str | None = None, adapted: bool = False) -> ModelSpec:
+    """The spec of ``checkpoint``.
+
+    Attention is ``attention`` if given, else block-causal for an ``adapted`` model (D2F adapters) or one whose
+    config has a ``block_size``, else full. Raises ``UnknownArchitectureError`` or ``InvalidCheckpointError``.
+    """
+    config = checkpoint.config
+    family = _family(config)
+    shape = family.shape(config)
+    mask_id = config.get("mask_token_id")
+    mask_id = family.mask_id if mask_id is None else mask_id
+    if isinstance(mask_id, bool) or not isinstance(mask_id, int) or not 0 <= mask_id < shape.vocab:
+        raise InvalidCheckpointError(f"config.json: mask_token_id {mask_id!r} is not among {shape.vocab} token ids.")
+    return ModelSpec(
+        family=family.name,
+        shape=shape,
+        names=family.tensors,
+        attention=_attention(attention, adapted or "block_size" in config),
+        block_length=integer(config, "block_size", DEFAULT_BLOCK_LENGTH),
+        shifted=family.shifted,
+        mask_id=mask_id,
+        end_ids=token_ids(
+            config.get("eos_token_id"),
+            checkpoint.generation.get("eos_token_id"),
+            [token["id"] for token in _added_tokens(checkpoint) if token.get("content") in family.end_tokens],
+        ),
+    )
+
+
+def _family(config: dict[str, Any]) -> Family:
+    named = config.get("architectures")
+    architecture = named[0] if isinstance(named, list) and named else None
+    if architecture not in FAMILIES:
+        raise UnknownArchitectureError(
+            f"Unmask does not serve the architecture {architecture!r} (model_type {config.get('model_type')!r}).",
+            hint=f"It serves {', '.join(FAMILIES)}.",
+        )
+    return FAMILIES[architecture]
+
+
+def _attention(asked: str | None, block_causal: bool) -> Attention:
+    if asked is None:
+        return "block_causal" if block_causal else "full"
+    if asked == "full":
+        return "full"
+    if asked == "block_causal":
+        return "block_causal"
+    raise InvalidValueError(f"Unknown attention {asked!r}.", hint="Use 'full' or 'block_causal'.", param="attention")
+
+
+def _added_tokens(checkpoint: Checkpoint) -> list[dict[str, Any]]:
+    tokens = read_json(checkpoint.path / "tokenizer.json", optional=True).get("added_tokens", [])
+    return [token for token in tokens if isinstance(token, dict)]

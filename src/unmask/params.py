@@ -1,0 +1,257 @@
+"""What a request may ask for, what a model offers, and how the two become one fixed set of parameters.
+
+``GenerationParams`` is what a user wrote (``None`` means "not said"). ``resolve`` checks it against the model
+and returns ``DecodingParams``: every value concrete, fixed for the life of the request, and echoed to the
+user as ``applied``. An option that would have no effect under the chosen rule is an error naming both.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+
+from unmask.errors import ContextLengthError, InvalidValueError, UnsupportedValueError
+
+RULES = ("low_confidence", "threshold", "factor", "d2f")
+CACHES = ("exact", "none", "prefix", "dual")
+
+Attention = Literal["full", "block_causal"]
+
+MAX_SEED = 2**63
+
+
+class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """What the engine tells its clients about the model it has loaded.
+
+    ``block_length`` and ``max_tokens`` are defaults; ``context_length`` counts prompt and canvas tokens.
+    """
+
+    name: str
+    family: str
+    attention: Attention
+    block_length: int
+    max_tokens: int
+    context_length: int
+    vocab_size: int
+    mask_id: int
+    end_ids: tuple[int, ...]
+    parameters: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationParams:
+    """What the user asked for. ``None`` is "not said": ``resolve`` fills in the default it documents.
+
+    ``early_exit`` ends a request as soon as all up to its end token is decided, instead of with that token's block.
+    """
+
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    ignore_eos: bool = False
+    rule: str | None = None
+    steps: int | None = None
+    block_length: int | None = None
+    threshold: float | None = None
+    factor: float | None = None
+    add_threshold: float | None = None
+    activate_threshold: float | None = None
+    max_live_blocks: int | None = None
+    cache: str | None = None
+    early_exit: bool = False
+    frames: bool = False
+
+
+class DecodingParams(msgspec.Struct, frozen=True, kw_only=True):
+    """Every decoding parameter of one request, concrete. Units: tokens, probabilities, forwards per block.
+
+    The D2F fields govern block creation for every block-causal request; for rules other than ``d2f`` they are
+    set so that one block is denoised at a time.
+    """
+
+    max_tokens: int
+    temperature: float
+    top_p: float
+    top_k: int
+    seed: int
+    ignore_eos: bool
+    rule: str
+    steps: int
+    block_length: int
+    threshold: float
+    factor: float
+    add_threshold: float
+    activate_threshold: float
+    max_live_blocks: int
+    cache: str
+    early_exit: bool
+    frames: bool
+
+
+# Which options each rule reads; any other rule option given with it would be silently ignored, so it is refused.
+_READS = {
+    "low_confidence": {"steps"},
+    "threshold": {"threshold"},
+    "factor": {"factor"},
+    "d2f": {"threshold", "add_threshold", "activate_threshold", "max_live_blocks"},
+}
+_RULE_OPTIONS = ("steps", "threshold", "factor", "add_threshold", "activate_threshold", "max_live_blocks")
+_D2F_ONLY = ("add_threshold", "activate_threshold", "max_live_blocks")
+
+
+def resolve(params: GenerationParams, model: ModelInfo, prompt_length: int) -> DecodingParams:
+    """Check ``params`` against ``model`` for a prompt of ``prompt_length`` tokens and fill every default.
+
+    Raises ``InvalidValueError`` / ``UnsupportedValueError`` naming the field, or ``ContextLengthError``.
+    """
+    rule = _rule(params, model)
+    block_length = _default(params.block_length, model.block_length)
+    _check_range("block_length", block_length, 1, model.context_length)
+    steps = _default(params.steps, block_length)
+    _check_range("steps", steps, 1, block_length, "steps counts the forwards per block")
+    max_live = _default(params.max_live_blocks, 4 if rule == "d2f" else 1)
+    _check_range("max_live_blocks", max_live, 1, 1024)
+    pipelined = rule == "d2f"
+    return DecodingParams(
+        max_tokens=_max_tokens(params, model, prompt_length),
+        temperature=_number("temperature", params.temperature, 0.0, 0.0, 100.0),
+        top_p=_top_p(params.top_p),
+        top_k=_top_k(params.top_k),
+        seed=_seed(params.seed),
+        ignore_eos=params.ignore_eos,
+        rule=rule,
+        steps=steps,
+        block_length=block_length,
+        threshold=_number("threshold", params.threshold, 0.9, 0.0, 1.0),
+        factor=_number("factor", params.factor, 1.0, 0.0, 1e6),
+        add_threshold=_number("add_threshold", params.add_threshold, 0.1 if pipelined else 1.0, 0.0, 1.0),
+        activate_threshold=_number(
+            "activate_threshold", params.activate_threshold, 0.95 if pipelined else 1.0, 0.0, 1.0
+        ),
+        max_live_blocks=max_live,
+        cache=_cache(params.cache, model),
+        early_exit=params.early_exit,
+        frames=params.frames,
+    )
+
+
+def _rule(params: GenerationParams, model: ModelInfo) -> str:
+    given = [name for name in _RULE_OPTIONS if getattr(params, name) is not None]
+    rule = params.rule if params.rule is not None else _implied_rule(given)
+    if rule not in RULES:
+        raise InvalidValueError(f"Unknown rule {rule!r}.", hint=f"Use one of {', '.join(RULES)}.", param="rule")
+    unread = [name for name in given if name not in _READS[rule]]
+    if unread:
+        raise InvalidValueError(
+            f"'{unread[0]}' has no effect under rule '{rule}'.",
+            hint=f"Leave it out, or choose a rule that reads it: {', '.join(_readers(unread[0]))}.",
+            param=unread[0],
+        )
+    if rule == "d2f" and model.attention == "full":
+        raise UnsupportedValueError(
+            f"Rule 'd2f' needs block-causal attention; {model.name} attends to its whole canvas.",
+            hint="Use 'low_confidence', 'threshold' or 'factor'.",
+            param="rule",
+        )
+    return rule
+
+
+def _implied_rule(given: list[str]) -> str:
+    """The rule a user means who gave only its options: the D2F knobs, else steps, else factor, else threshold."""
+    if any(name in _D2F_ONLY for name in given):
+        return "d2f"
+    if "threshold" not in given and "steps" in given:
+        return "low_confidence"
+    if "threshold" not in given and "factor" in given:
+        return "factor"
+    return "threshold"
+
+
+def _readers(option: str) -> list[str]:
+    return [rule for rule in RULES if option in _READS[rule]]
+
+
+def _max_tokens(params: GenerationParams, model: ModelInfo, prompt_length: int) -> int:
+    room = model.context_length - prompt_length
+    if room < 1:
+        raise ContextLengthError(
+            f"The prompt has {prompt_length} tokens; {model.name} has room for {model.context_length} in all.",
+            hint="Shorten the prompt.",
+            param="prompt",
+        )
+    if params.max_tokens is None:
+        return min(model.max_tokens, room)
+    _check_range("max_tokens", params.max_tokens, 1, None)
+    if params.max_tokens > room:
+        raise ContextLengthError(
+            f"{prompt_length} prompt tokens and max_tokens {params.max_tokens} exceed the context of "
+            f"{model.context_length}.",
+            hint=f"Ask for at most {room} tokens, or shorten the prompt.",
+            param="max_tokens",
+        )
+    return params.max_tokens
+
+
+def _cache(cache: str | None, model: ModelInfo) -> str:
+    allowed = ("exact", "none") if model.attention == "block_causal" else ("none", "prefix", "dual")
+    if cache is None:
+        return allowed[0]
+    if cache not in CACHES:
+        raise InvalidValueError(f"Unknown cache {cache!r}.", hint=f"Use one of {', '.join(allowed)}.", param="cache")
+    if cache not in allowed:
+        raise UnsupportedValueError(
+            f"Cache '{cache}' does not fit the {model.attention.replace('_', '-')} attention of {model.name}.",
+            hint=f"Use one of {', '.join(allowed)}.",
+            param="cache",
+        )
+    return cache
+
+
+def _top_p(value: float | None) -> float:
+    top_p = _number("top_p", value, 1.0, 0.0, 1.0)
+    if top_p == 0.0:
+        raise InvalidValueError("'top_p' must be above 0.", hint="Use 1 to keep every token.", param="top_p")
+    return top_p
+
+
+def _top_k(value: int | None) -> int:
+    """0 and -1 both mean "off", as clients of other engines write it."""
+    top_k = _default(value, 0)
+    _check_range("top_k", top_k, -1, None)
+    return max(top_k, 0)
+
+
+def _seed(value: int | None) -> int:
+    """An unseeded request draws its own seed, so that it differs from every other; ``applied`` shows it."""
+    if value is None:
+        return secrets.randbelow(MAX_SEED)
+    _check_range("seed", value, -MAX_SEED, MAX_SEED - 1)
+    return value
+
+
+def _number(name: str, value: float | None, default: float, low: float, high: float) -> float:
+    number = default if value is None else float(value)
+    if not math.isfinite(number) or not low <= number <= high:
+        raise InvalidValueError(
+            f"'{name}' is {number}, outside {low:g} to {high:g}.", hint="Choose a value in range.", param=name
+        )
+    return number
+
+
+def _check_range(name: str, value: int, low: int, high: int | None, why: str = "") -> None:
+    if value < low or (high is not None and value > high):
+        bounds = f"at least {low}" if high is None else f"{low} to {high}"
+        raise InvalidValueError(
+            f"'{name}' is {value}; it must be {bounds}.", hint=f"{why}." if why else "", param=name
+        )
+
+
+def _default(value: int | None, default: int) -> int:
+    return default if value is None else value

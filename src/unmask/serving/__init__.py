@@ -1,0 +1,1 @@
+"""The HTTP server: one folder per wire dialect, around one loaded model."""

@@ -1,0 +1,1 @@
+"""Wire APIs. In each folder: wire (schema), parse, encode, stream (pure state machine) and ten-line routes."""

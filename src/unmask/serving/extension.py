@@ -1,0 +1,86 @@
+"""The ``unmask`` extension, the same in every dialect: decoding options in, the cost of a request out."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from unmask.events import RequestStats
+from unmask.params import DecodingParams
+from unmask.serving.wire import Only, WireModel
+
+ENGINE = f"unmask/{version('unmask')}"
+
+
+class UnmaskOptions(WireModel):
+    """The request's ``unmask`` object. ``steps`` counts forwards per block; ``canvas`` asks for canvas frames."""
+
+    rule: str | None = None
+    steps: int | None = None
+    block_length: int | None = None
+    threshold: float | None = None
+    factor: float | None = None
+    add_threshold: float | None = None
+    activate_threshold: float | None = None
+    max_live_blocks: int | None = None
+    cache: str | None = None
+    canvas: Literal["frames"] | None = None
+    ignore_eos: bool | None = None
+    lookahead: Annotated[Any, Only()] = None
+    priority: Annotated[Any, Only()] = None
+    deadline_ms: Annotated[Any, Only()] = None
+
+
+class GenerationReport(msgspec.Struct, frozen=True):
+    """The response's ``unmask`` object: what the request cost, and the parameters that were really used.
+
+    Times are milliseconds since the engine received the request; ``ttfb_ms`` is the time to the first block.
+    """
+
+    forwards: int
+    blocks: int
+    tokens_per_forward: float
+    canvas_tokens: int
+    discarded_tokens: int
+    queue_ms: float
+    ttfb_ms: float
+    total_ms: float
+    applied: DecodingParams
+    engine: str = ENGINE
+
+    @classmethod
+    def of(cls, stats: RequestStats, completion_tokens: int, applied: DecodingParams) -> GenerationReport:
+        """The report of a finished request."""
+        return cls(
+            forwards=stats.forwards,
+            blocks=stats.blocks,
+            tokens_per_forward=round(completion_tokens / stats.forwards, 3) if stats.forwards else 0.0,
+            canvas_tokens=stats.canvas_tokens,
+            discarded_tokens=stats.discarded_tokens,
+            queue_ms=_milliseconds(stats.queued),
+            ttfb_ms=_milliseconds(stats.first_block),
+            total_ms=_milliseconds(stats.total),
+            applied=applied,
+        )
+
+
+class CanvasFrame(msgspec.Struct, frozen=True):
+    """The whole canvas after one step: each cell's text, null while it is masked. Never part of the answer."""
+
+    seq: int
+    cells: list[str | None]
+    masked: int
+    type: str = "canvas"
+    v: int = 1
+
+
+class FrameExtension(msgspec.Struct, frozen=True):
+    """The ``unmask`` object of a chunk that carries a canvas frame."""
+
+    canvas: CanvasFrame
+
+
+def _milliseconds(seconds: float) -> float:
+    return round(seconds * 1000, 3)

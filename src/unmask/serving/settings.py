@@ -1,0 +1,22 @@
+"""What a server is started with, besides its engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """Where to listen and what to allow.
+
+    ``served_name``: the model's name on the wire; None takes the checkpoint's. ``max_waiting``: requests that may
+    wait beyond those running. ``keep_alive_seconds``: silence on a stream before a comment line is sent.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    served_name: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    max_waiting: int = 128
+    max_body_bytes: int = 8 * 2**20
+    keep_alive_seconds: float = 15.0

@@ -1,0 +1,40 @@
+"""The ground every request schema stands on: strict types, no unknown fields, honest gates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+
+class WireModel(BaseModel):
+    """A request object: a field it does not know is an error that names the field."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Only:
+    """Marks a field that is known but honoured only for ``values`` (and null): others are ``unsupported_value``.
+
+    Used as ``Annotated[Any, Only(...)]`` for the harmless defaults that clients always send.
+    """
+
+    def __init__(self, *values: Any) -> None:
+        self._values = values
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self._check, handler(source))
+
+    def _check(self, value: Any) -> Any:
+        if value is None or any(_same(value, allowed) for allowed in self._values):
+            return value
+        if not self._values:
+            raise PydanticCustomError("unsupported_value", "it is not supported by this server")
+        allowed = " or ".join(repr(value) for value in self._values)
+        raise PydanticCustomError("unsupported_value", "this server supports only {allowed}", {"allowed": allowed})
+
+
+def _same(value: Any, allowed: Any) -> bool:
+    """Equality that keeps true and 1 apart."""
+    return bool(value == allowed) and isinstance(value, bool) == isinstance(allowed, bool)
