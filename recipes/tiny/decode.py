@@ -1,8 +1,8 @@
 """A reference decoder, written to be read and to be compared with: no engine code in it.
 
-Prompts of equal length are decoded together. A block is denoised against the cached keys and values of everything
-before it; a step commits the most probable hidden token of the block (``threshold`` above 1), or every hidden token
-whose probability reaches the threshold and at least the best one.
+Prompts of equal length are decoded together. A block is denoised against the cached keys and values of
+everything before it. A step commits the most probable hidden token of the block (``threshold`` above 1), or
+every hidden token whose probability reaches the threshold, and at least the best one.
 """
 
 from dataclasses import dataclass
@@ -30,10 +30,10 @@ def forward(model: TinyModel, tokens: Tensor, cache: Cache) -> tuple[Tensor, Cac
     """Logits of one bidirectional block that also sees ``cache``, and the cache with this block added."""
     start = cache[0][0].shape[2] if cache else 0
     rows, length = tokens.shape
-    x = model.parts["wte"](tokens)
+    x: Tensor = model.transformer.wte(tokens)
     cos, sin = (t[start : start + length].unsqueeze(1) for t in (model.cos, model.sin))
     grown: Cache = []
-    for i, block in enumerate(model.parts["blocks"]):
+    for i, block in enumerate(model.transformer.stack()):
         h = block.attn_norm(x)
         split = (rows, length, model.shape.n_heads, -1)
         q = rotate(block.q_proj(h).view(split), cos, sin).transpose(1, 2)
@@ -44,7 +44,7 @@ def forward(model: TinyModel, tokens: Tensor, cache: Cache) -> tuple[Tensor, Cac
         grown.append((k, v))
         mixed = F.scaled_dot_product_attention(q, k, v)
         x = block.feed(x + block.attn_out(mixed.transpose(1, 2).reshape(rows, length, -1)))
-    return model.parts["ff_out"](model.parts["ln_f"](x)), grown
+    return model.transformer.logits(x), grown
 
 
 def end_of(block: list[int]) -> int | None:
@@ -69,7 +69,12 @@ def commit(logits: Tensor, block: Tensor, threshold: float) -> Tensor:
 
 @torch.inference_mode()
 def decode(
-    model: TinyModel, prompts: list[list[int]], *, block_size: int = 16, threshold: float = 2.0, max_blocks: int = 8
+    model: TinyModel,
+    prompts: list[list[int]],
+    *,
+    block_size: int = 16,
+    threshold: float = 2.0,
+    max_blocks: int = 8,
 ) -> list[Answer]:
     """Answer prompts that all have the same length."""
     answers = [Answer([], 0, False) for _ in prompts]
@@ -94,9 +99,10 @@ def decode(
                 else:
                     answer.tokens += tokens
             busy = torch.tensor(waiting, dtype=torch.long)
-        going = torch.tensor([i for i, row in enumerate(alive.tolist()) if not answers[row].ended], dtype=torch.long)
-        if not len(going):
+        open_rows = [i for i, row in enumerate(alive.tolist()) if not answers[row].ended]
+        if not open_rows:
             break
+        going = torch.tensor(open_rows)
         alive = alive[going]
         _, cache = forward(model, block[going], [(k[going], v[going]) for k, v in cache])
     return answers

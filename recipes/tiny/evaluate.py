@@ -11,10 +11,11 @@ from random import Random
 from typing import Any
 
 import torch
+from rich.console import Console
+from rich.progress import track
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from torch import Tensor
-from tqdm import tqdm
 
 from .decode import Answer, decode
 from .model import Shape, TinyModel
@@ -25,7 +26,7 @@ SETTINGS = {"one_token_per_step": 2.0, "threshold_0.9": 0.9}
 
 def held_out(n: int, seed: int, kinds: list[str]) -> list[Sample]:
     """``n`` different held-out prompts of each task, at full difficulty."""
-    samples = []
+    samples: list[Sample] = []
     for kind in kinds:
         rng, seen = Random(f"{seed}/{kind}"), dict[str, Sample]()
         for _ in range(50 * n):
@@ -51,20 +52,24 @@ def load(folder: Path) -> tuple[TinyModel, Tokenizer]:
     return model.eval(), Tokenizer.from_file(str(folder / "tokenizer.json"))
 
 
-def answer_all(model: TinyModel, tokenizer: Tokenizer, samples: list[Sample], threshold: float) -> list[Answer]:
+def answer_all(
+    model: TinyModel, tokenizer: Tokenizer, samples: list[Sample], threshold: float
+) -> list[Answer]:
     """Decode every sample, those with prompts of equal length together."""
     prompts = [tokenizer.encode(sample.prompt()).ids for sample in samples]
     groups: dict[int, list[int]] = defaultdict(list)
     for i, prompt in enumerate(prompts):
         groups[len(prompt)].append(i)
     answers: dict[int, Answer] = {}
-    for group in tqdm(groups.values(), leave=False):
+    for group in track(groups.values(), "decoding", transient=True, console=Console(stderr=True)):
         found = decode(model, [prompts[i] for i in group], threshold=threshold)
         answers.update(zip(group, found, strict=True))
     return [answers[i] for i in range(len(samples))]
 
 
-def measure(model: TinyModel, tokenizer: Tokenizer, samples: list[Sample], threshold: float) -> dict[str, Any]:
+def measure(
+    model: TinyModel, tokenizer: Tokenizer, samples: list[Sample], threshold: float
+) -> dict[str, Any]:
     """Accuracy per task and tokens per forward of one setting, with a few mistakes to look at."""
     answers = answer_all(model, tokenizer, samples, threshold)
     right: dict[str, list[bool]] = defaultdict(list)
@@ -90,11 +95,12 @@ def measure(model: TinyModel, tokenizer: Tokenizer, samples: list[Sample], thres
 def report(results: dict[str, dict[str, Any]]) -> str:
     """A table for the terminal."""
     names = list(results)
+    rows = [
+        (kind, [results[name]["accuracy"][kind] for name in names]) for kind in results[names[0]]["accuracy"]
+    ]
+    rows += [(key[:14], [results[name][key] for name in names]) for key in ("macro", "tokens_per_forward")]
     lines = [f"{'task':14}" + "".join(f"{name:>20}" for name in names)]
-    for kind in results[names[0]]["accuracy"]:
-        lines.append(f"{kind:14}" + "".join(f"{results[name]['accuracy'][kind]:20.3f}" for name in names))
-    for key in ("macro", "tokens_per_forward", "forwards_per_answer"):
-        lines.append(f"{key:14.14}" + "".join(f"{results[name][key]:20.3f}" for name in names))
+    lines += [f"{label:14}" + "".join(f"{value:20.3f}" for value in values) for label, values in rows]
     return "\n".join(lines)
 
 

@@ -100,6 +100,7 @@ def main() -> None:
     args.to.mkdir(parents=True, exist_ok=True)
     weights = {name: tensor.detach().contiguous() for name, tensor in model.named_parameters()}
     save_file(weights, args.to / "model.safetensors", metadata={"format": "pt"})
+    (args.to / "model.safetensors").chmod(0o644)
     shutil.copyfile(args.folder / "tokenizer.json", args.to / "tokenizer.json")
     write_json(args.to / "config.json", config(model.shape))
     write_json(args.to / "tokenizer_config.json", TOKENIZER_CONFIG)

@@ -1,10 +1,11 @@
 """A head start: numbers as waves, and two layers that already know how to copy.
 
-Embeddings are laid out by hand. Dimension 0 is the same for all tokens; a few dimensions hold the value of a number as
-sines and cosines, so that a gated MLP can add numbers by multiplying waves; the next ones identify the token; the
-last ones are left empty for what the first layer writes there. That layer has a head that looks one token back and
-one that looks one token ahead. The second layer matches neighbours against neighbours, in all four combinations,
-and copies what it finds: forwards copying and backwards copying are there from the start.
+Embeddings are laid out by hand. Dimension 0 is the same for all tokens; a few dimensions hold the value of
+a number as sines and cosines, so that a gated MLP can add numbers by multiplying waves; the next ones
+identify the token; the last ones are left empty for what the first layer writes there. That layer has a head
+that looks one token back and one that looks one token ahead. The second layer matches neighbours against
+neighbours, in all four combinations, and copies what it finds: copying forwards and backwards is there from
+the start.
 """
 
 import math
@@ -34,7 +35,8 @@ def waves(value: int) -> Tensor:
 
 def orthonormal(rows: int, columns: int, generator: torch.Generator) -> Tensor:
     """Random rows at right angles to each other."""
-    return torch.linalg.qr(torch.randn(columns, rows, generator=generator))[0].T
+    square: Tensor = torch.linalg.qr(torch.randn(columns, rows, generator=generator))[0]
+    return square.T
 
 
 def embeddings(size: int, width: int, numbers: list[tuple[int, int]], generator: torch.Generator) -> Tensor:
@@ -53,7 +55,7 @@ def embeddings(size: int, width: int, numbers: list[tuple[int, int]], generator:
 
 
 def look_beside(block: Block, head: int, offset: int, into: slice, generator: torch.Generator) -> None:
-    """Make ``head`` attend to the token ``offset`` places away and write a sketch of it ``into`` the stream."""
+    """Make ``head`` look ``offset`` places away and write a sketch of that token ``into`` the stream."""
     size = block.q_proj.weight.shape[0] // block.heads
     half, base = size // 2, head * size
     theta = 10_000.0 ** (-torch.arange(half) / half)
@@ -69,7 +71,7 @@ def look_beside(block: Block, head: int, offset: int, into: slice, generator: to
 
 
 def match_and_copy(block: Block, head: int, query: slice, key: slice, generator: torch.Generator) -> None:
-    """Make ``head`` find the place whose ``key`` sketch equals the own ``query`` sketch, and copy its token."""
+    """Make ``head`` find where the ``key`` sketch equals its own ``query`` sketch, and copy from there."""
     size = block.q_proj.weight.shape[0] // block.heads
     half, base = size // 2, head * size
     slow = torch.cat((torch.arange(8, half), torch.arange(half + 8, size))) + base
@@ -92,17 +94,15 @@ def initialise(model: TinyModel, numbers: list[tuple[int, int]], seed: int) -> N
             continue
         out = 0.25 if "attn_out" in name or ".ff_out" in name else 0.6
         weight.copy_(torch.randn(weight.shape, generator=generator) * out / weight.shape[1] ** 0.5)
-    parts, shape = model.parts, model.shape
+    transformer, shape = model.transformer, model.shape
     table = embeddings(shape.vocab_size, shape.d_model, numbers, generator)
-    parts["wte"].weight.copy_(SCALE * table)
+    transformer.wte.weight.copy_(SCALE * table)
     table[:, 0] = 0.0
     table[MASK] = 0.0
-    parts["ff_out"].weight.copy_(HEAD_SCALE * table)
+    transformer.ff_out.weight.copy_(HEAD_SCALE * table)
     if shape.d_model != 128 or shape.n_heads != 4:
         return
-    first, second = parts["blocks"][0], parts["blocks"][1]
-    if not isinstance(first, Block) or not isinstance(second, Block):
-        raise TypeError("blocks must be Block")
+    first, second, *_ = transformer.stack()
     look_beside(first, 0, -1, PREVIOUS, generator)
     look_beside(first, 1, +1, NEXT, generator)
     pairs = ((PREVIOUS, PREVIOUS), (NEXT, NEXT), (PREVIOUS, NEXT), (NEXT, PREVIOUS))

@@ -1,6 +1,7 @@
 """The training model: a LLaDA-named transformer whose attention mask is given from outside."""
 
 from dataclasses import asdict, dataclass
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -65,12 +66,33 @@ class Block(nn.Module):
         k = rotate(self.k_proj(h).view(split), cos, sin).transpose(1, 2)
         v = self.v_proj(h).view(split).transpose(1, 2)
         mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
-        return x + self.attn_out(mixed.transpose(1, 2).reshape(rows, length, d))
+        out: Tensor = self.attn_out(mixed.transpose(1, 2).reshape(rows, length, d))
+        return x + out
 
     def feed(self, x: Tensor) -> Tensor:
         """The MLP half, position by position."""
         h = self.ff_norm(x)
-        return x + self.ff_out(F.silu(self.ff_proj(h)) * self.up_proj(h))
+        out: Tensor = self.ff_out(F.silu(self.ff_proj(h)) * self.up_proj(h))
+        return x + out
+
+
+class Transformer(nn.Module):
+    """Embedding, blocks, final norm and head, under their published names."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.wte = nn.Embedding(shape.vocab_size, shape.d_model)
+        self.blocks = nn.ModuleList(Block(shape) for _ in range(shape.n_layers))
+        self.ln_f = nn.RMSNorm(shape.d_model, shape.rms_norm_eps)
+        self.ff_out = nn.Linear(shape.d_model, shape.vocab_size, bias=False)
+
+    def stack(self) -> list[Block]:
+        """The blocks, first to last."""
+        return cast("list[Block]", list(self.blocks))
+
+    def logits(self, x: Tensor) -> Tensor:
+        """What the last block's output says about each token of the vocabulary."""
+        return cast("Tensor", self.ff_out(self.ln_f(x)))
 
 
 class TinyModel(nn.Module):
@@ -82,37 +104,26 @@ class TinyModel(nn.Module):
     def __init__(self, shape: Shape) -> None:
         super().__init__()
         self.shape = shape
-        self.model = nn.ModuleDict(
-            {
-                "transformer": nn.ModuleDict(
-                    {
-                        "wte": nn.Embedding(shape.vocab_size, shape.d_model),
-                        "blocks": nn.ModuleList(Block(shape) for _ in range(shape.n_layers)),
-                        "ln_f": nn.RMSNorm(shape.d_model, shape.rms_norm_eps),
-                        "ff_out": nn.Linear(shape.d_model, shape.vocab_size, bias=False),
-                    }
-                )
-            }
-        )
+        self.model = nn.ModuleDict({"transformer": Transformer(shape)})
         cos, sin = rope_tables(shape)
         self.register_buffer("cos", cos, persistent=False)
         self.register_buffer("sin", sin, persistent=False)
 
     @property
-    def parts(self) -> nn.ModuleDict:
-        """The four parts: ``wte``, ``blocks``, ``ln_f`` and ``ff_out``."""
-        return self.model["transformer"]
+    def transformer(self) -> Transformer:
+        """The part that holds all weights."""
+        return cast("Transformer", self.model["transformer"])
 
     def forward(self, tokens: Tensor, positions: Tensor, allowed: Tensor, wanted: Tensor) -> Tensor:
         """Logits of the ``wanted`` positions only: [number of wanted, vocabulary].
 
         ``allowed`` [rows, length, length] says which keys each query may see.
         """
-        x = self.parts["wte"](tokens)
+        x = self.transformer.wte(tokens)
         cos, sin = self.cos[positions].unsqueeze(2), self.sin[positions].unsqueeze(2)
         bias = torch.zeros(allowed.shape).masked_fill_(~allowed, float("-inf")).unsqueeze(1)
-        *early, last = self.parts["blocks"]
+        *early, last = self.transformer.stack()
         for block in early:
             x = block.feed(block.attend(x, cos, sin, bias))
         x = last.feed(last.attend(x, cos, sin, bias)[wanted])
-        return self.parts["ff_out"](self.parts["ln_f"](x))
+        return self.transformer.logits(x)

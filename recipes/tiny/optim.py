@@ -41,7 +41,7 @@ class Muon:
                 raise ValueError("a matrix has no gradient")
             v.lerp_(p.grad, 1 - self.momentum)
         flat = torch.zeros(sum(p.numel() for p in self.parameters))
-        views = flat.split([p.numel() for p in self.parameters])
+        views = torch.split(flat, [p.numel() for p in self.parameters])
         for indices in self.stacks.values():
             mine = indices[self.rank :: self.world]
             stack = torch.stack([self.wide(self.nesterov(i)) for i in mine])
@@ -69,7 +69,9 @@ class Muon:
 class Optimiser:
     """Both optimisers and the weight average behind one ``step``."""
 
-    def __init__(self, model: nn.Module, rank: int, world: int, muon_lr: float, adam_lr: float, decay: float) -> None:
+    def __init__(
+        self, model: nn.Module, rank: int, world: int, muon_lr: float, adam_lr: float, decay: float
+    ) -> None:
         named = list(model.named_parameters())
         inner = [p for name, p in named if ".blocks." in name and p.ndim == 2]
         outer = [p for name, p in named if not (".blocks." in name and p.ndim == 2)]
@@ -77,7 +79,7 @@ class Optimiser:
         self.adam = torch.optim.AdamW(outer, lr=adam_lr, betas=(0.9, 0.98), weight_decay=0.0, foreach=True)
         self.muon_lr, self.adam_lr, self.decay = muon_lr, adam_lr, decay
         self.names = [name for name, _ in named]
-        self.all = [p for _, p in named]
+        self.all: list[Tensor] = [p for _, p in named]
         self.average = [p.detach().clone() for p in self.all]
         self.steps = 0
 

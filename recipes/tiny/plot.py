@@ -11,7 +11,9 @@ matplotlib.use("Agg")
 
 from matplotlib import pyplot as plt
 
-SHOWN = ("arithmetic", "chain", "word_problem", "sort", "reverse", "letters", "code", "knowledge", "small_talk")
+SHOWN = (
+    "arithmetic", "chain", "word_problem", "sort", "reverse", "letters", "code", "knowledge", "small_talk",
+)  # fmt: skip
 
 
 def smooth(values: list[float], weight: float = 0.9) -> list[float]:

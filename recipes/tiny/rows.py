@@ -1,11 +1,11 @@
 """Training rows: a prompt, the clean answer, and two noised copies of the answer.
 
 One row is ``[prompt | clean answer without its last block | noised copy | noised copy]``. The two copies hide
-complementary positions, so every answer token is predicted exactly once. A noised block sees the prompt, the clean
-blocks before it, and itself, which is exactly what it sees when text is generated block by block.
+complementary positions, so every answer token is predicted exactly once. A noised block sees the prompt, the
+clean blocks before it, and itself, which is exactly what it sees when text is generated block by block.
 
-A pipelined row (as in discrete diffusion forcing) has no clean part: each copy hides more and more of its successive
-blocks, and a block sees the noised blocks before it, as it does when several blocks are live at once.
+A pipelined row (as in discrete diffusion forcing) has no clean part: each copy hides more and more of its
+successive blocks, and a block sees the noised blocks before it, as when several blocks are live at once.
 """
 
 from dataclasses import dataclass
@@ -59,9 +59,9 @@ def canvas(answer: list[int], block_size: int, extra: int = 0) -> Ints:
     return out
 
 
-def noise(rng: np.random.Generator, blocks: int, size: int, low: float, high: float, rising: bool) -> NDArray[np.bool_]:
-    """Which positions to hide: each block at its own ratio, sorted if ``rising``."""
-    ratio = rng.uniform(low, high, blocks)
+def noise(rng: np.random.Generator, blocks: int, size: int, high: float, rising: bool) -> NDArray[np.bool_]:
+    """Which positions to hide: each block at its own ratio up to ``high``, sorted if ``rising``."""
+    ratio = rng.uniform(0.0, high, blocks)
     if rising:
         ratio.sort()
     return rng.random(blocks * size) < np.repeat(ratio, size)
@@ -82,15 +82,17 @@ def build_row(
     size, blocks, start = len(clean), len(clean) // block_size, len(prompt)
     index = np.arange(size) // block_size
     high = 0.5 if gentle else 1.0
-    first = noise(rng, blocks, block_size, 0.0, high, pipelined)
+    first = noise(rng, blocks, block_size, high, pipelined)
     independent = gentle or pipelined
-    second = noise(rng, blocks, block_size, 0.0, high, pipelined) if independent else ~first
+    second = noise(rng, blocks, block_size, high, pipelined) if independent else ~first
     kept = 0 if pipelined else size - block_size
     weight = np.where(np.arange(size) > len(answer), TAIL_WEIGHT, 1.0).astype(np.float32)
     none = np.zeros(start + kept, dtype=np.float32)
     where = start + np.arange(size)
     return Row(
-        tokens=np.concatenate([prompt, clean[:kept], np.where(first, MASK, clean), np.where(second, MASK, clean)]),
+        tokens=np.concatenate(
+            [prompt, clean[:kept], np.where(first, MASK, clean), np.where(second, MASK, clean)]
+        ),
         positions=np.concatenate([np.arange(start), where[:kept], where, where]),
         segment=np.repeat([PROMPT, CLEAN, COPY_A, COPY_B], [start, kept, size, size]),
         block=np.concatenate([np.zeros(start, np.int64), index[:kept], index, index]),

@@ -74,8 +74,8 @@ def train(size: int = 1024, samples: int = 60_000, seed: int = 0) -> Tokenizer:
 
 def number_ids(tokenizer: Tokenizer) -> list[tuple[int, int]]:
     """Pairs of (token id, value) of every number that is one token."""
-    spellings = [(prefix + str(n), n) for n in range(101) for prefix in ("", SPACE)]
-    return [(tokenizer.token_to_id(text), n) for text, n in spellings]
+    ids = tokenizer.get_vocab()
+    return [(ids[prefix + str(n)], n) for n in range(101) for prefix in ("", SPACE)]
 
 
 def load(path: Path) -> Tokenizer:

@@ -1,8 +1,8 @@
 """Train ``unmask-tiny`` from scratch: ``python -m recipes.tiny.train --out runs/tiny --minutes 120``.
 
-Two single-threaded processes share each step. The run is seeded, saves itself every two minutes, and goes on from
-its last save when started again; the learning rate follows the share of ``--minutes`` that has been used, so the end
-can be moved when a run is taken up again.
+Two single-threaded processes share each step. The run is seeded, saves itself every two minutes, and goes on
+from its last save when started again. The learning rate follows the used share of ``--minutes``, so the end of
+a run can be moved when it is taken up again.
 """
 
 import argparse
@@ -10,7 +10,6 @@ import json
 import os
 import random
 import time
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,11 @@ from typing import Any
 import numpy as np
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 import torch.nn.functional as F
+from rich.progress import Progress, TextColumn, TimeRemainingColumn
 from tokenizers import Tokenizer
 from torch import Tensor
-from tqdm import tqdm
+from torch.multiprocessing.spawn import spawn
 
 from . import tokenizer as vocabulary
 from .init import initialise
@@ -32,6 +31,7 @@ from .rows import Batch, Row, build_row, collate
 from .tasks import MIXTURE, decorate, draw, mixture
 
 KINDS = list(MIXTURE)
+LOG_EVERY = 20
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def make_rows(
         sample = decorate(rng, draw(rng, kind, difficulty))
         prompt, answer = (e.ids for e in tokenizer.encode_batch([sample.prompt(), sample.answer]))
         block = rng.choices((16, 32, 8), (78, 14, 8))[0]
-        pipelined = len(answer) >= block and rng.random() < 0.3 or rng.random() < 0.05
+        pipelined = rng.random() < (0.3 if len(answer) >= block else 0.05)
         row = build_row(
             noise, prompt, answer, KINDS.index(kind),
             block_size=block, pipelined=pipelined, gentle=progress < 0.08 and rng.random() < 0.7,
@@ -153,7 +153,7 @@ class Run:
         for batch in batches(rows):
             each = losses(self.model, batch)
             loss = (each * batch.weight).sum()
-            loss.backward()
+            torch.autograd.backward(loss)
             total += loss.item()
             weight += batch.weight.sum().item()
             self.kind_loss.index_add_(0, batch.kind, each.detach() * batch.weight)
@@ -170,7 +170,7 @@ class Run:
     def share_gradients(self, total: float, weight: float, seconds: float, rows: int) -> None:
         """Sum gradients and counters over the processes, then divide by the summed weight."""
         parameters = list(self.model.parameters())
-        views = self.grad[:-4].split([p.numel() for p in parameters])
+        views = torch.split(self.grad[:-4], [p.numel() for p in parameters])
         for p, view in zip(parameters, views, strict=True):
             view.copy_(torch.zeros(p.numel()) if p.grad is None else p.grad.reshape(-1))
         self.grad[-4:] = torch.tensor([total, weight, seconds if self.rank == 0 else 0.0, rows])
@@ -180,8 +180,8 @@ class Run:
         for p, view in zip(parameters, views, strict=True):
             p.grad = view.view(p.shape)
 
-    def log(self, bar: "tqdm[Any]", loss: float, progress: float) -> None:
-        """Write a line to ``log.jsonl`` and refresh the progress bar."""
+    def log(self, loss: float, progress: float) -> None:
+        """Write a line to ``log.jsonl``."""
         by_kind = (self.kind_loss / self.kind_count.clamp(min=1)).tolist()
         self.kind_loss.zero_()
         self.kind_count.zero_()
@@ -191,34 +191,41 @@ class Run:
         }  # fmt: skip
         with (self.settings.out / "log.jsonl").open("a") as file:
             file.write(json.dumps(line) + "\n")
-        bar.n = round(self.counters.seconds)
-        bar.set_postfix(loss=f"{loss:.3f}", cpu_s=round(self.counters.cpu_seconds), step=self.counters.step)
 
-    def train(self) -> None:
+    def train(self, bar: Progress) -> None:
         """Until the minutes are used up."""
-        budget = self.settings.minutes * 60
-        start, cpu = time.monotonic() - self.counters.seconds, os.times()
-        cpu_before, saved, recent = self.counters.cpu_seconds, time.monotonic(), Counter[str]()
-        stop = self.counters.seconds + self.settings.stop_after
-        bar = tqdm(total=round(budget), unit="s", disable=self.rank > 0, mininterval=5)
-        progress = self.counters.seconds / budget
-        while progress < 1 and self.counters.seconds < stop:
-            loss, self.counters.seconds = self.step(progress, time.monotonic() - start)
-            progress = self.counters.seconds / budget
-            recent["loss"] += loss  # type: ignore[assignment]
-            recent["steps"] += 1
-            if self.rank == 0 and self.counters.step % 20 == 0:
-                now = os.times()
-                spent = now.user + now.system - cpu.user - cpu.system
-                self.counters.cpu_seconds = cpu_before + spent * self.settings.workers
-                self.log(bar, recent["loss"] / recent["steps"], progress)
-                recent.clear()
-                if time.monotonic() - saved > self.settings.save_seconds:
-                    self.save()
-                    saved = time.monotonic()
+        counters, budget = self.counters, self.settings.minutes * 60
+        started, cpu_started = time.monotonic() - counters.seconds, time.process_time()
+        cpu_before, stop = counters.cpu_seconds, counters.seconds + self.settings.stop_after
+        saved, recent = time.monotonic(), list[float]()
+        task = bar.add_task("training", total=budget, completed=round(counters.seconds), loss=0.0, cpu=0)
+        while counters.seconds < min(budget, stop):
+            progress = counters.seconds / budget
+            loss, counters.seconds = self.step(progress, time.monotonic() - started)
+            recent.append(loss)
+            if self.rank > 0 or counters.step % LOG_EVERY:
+                continue
+            counters.cpu_seconds = cpu_before + (time.process_time() - cpu_started) * self.settings.workers
+            mean = sum(recent) / len(recent)
+            recent.clear()
+            self.log(mean, progress)
+            bar.update(task, completed=counters.seconds, loss=mean, cpu=round(counters.cpu_seconds))
+            if time.monotonic() - saved > self.settings.save_seconds:
+                self.save()
+                saved = time.monotonic()
         if self.rank == 0:
             self.save()
-        bar.close()
+
+
+def progress_bar(rank: int) -> Progress:
+    """Loss, CPU-seconds and time left; silent in all processes but the first."""
+    columns = ("loss {task.fields[loss]:.3f}", "{task.fields[cpu]} CPU-s", "{task.percentage:.0f} %")
+    return Progress(
+        *Progress.get_default_columns()[:2],
+        *map(TextColumn, columns),
+        TimeRemainingColumn(),
+        disable=rank > 0,
+    )
 
 
 def work(rank: int, settings: Settings) -> None:
@@ -226,7 +233,8 @@ def work(rank: int, settings: Settings) -> None:
     torch.set_num_threads(1)
     if settings.workers > 1:
         dist.init_process_group("gloo", rank=rank, world_size=settings.workers)
-    Run(settings, rank).train()
+    with progress_bar(rank) as bar:
+        Run(settings, rank).train(bar)
     if settings.workers > 1:
         dist.destroy_process_group()
 
@@ -250,7 +258,7 @@ def main() -> None:
     if settings.workers == 1:
         work(0, settings)
     else:
-        mp.spawn(work, args=(settings,), nprocs=settings.workers)
+        spawn(work, args=(settings,), nprocs=settings.workers)  # type: ignore[no-untyped-call]
 
 
 if __name__ == "__main__":

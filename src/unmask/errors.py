@@ -60,6 +60,13 @@ class ContextLengthError(UnmaskError):
     status = 400
 
 
+class InvalidApiKeyError(UnmaskError):
+    """The server asks for an API key, and the request carries none or another one."""
+
+    code = "invalid_api_key"
+    status = 401
+
+
 class ModelNotFoundError(UnmaskError):
     """The request names a model this server does not serve."""
 

@@ -16,6 +16,7 @@ import msgspec
 
 from unmask.errors import ContextLengthError, InvalidValueError, UnsupportedValueError
 
+END_TOKENS = ("free", "last", "never")
 RULES = ("low_confidence", "threshold", "factor", "d2f")
 CACHES = ("exact", "none", "prefix", "dual")
 
@@ -47,6 +48,9 @@ class GenerationParams:
     """What the user asked for. ``None`` is "not said": ``resolve`` fills in the default it documents.
 
     ``early_exit`` ends a request as soon as all up to its end token is decided, instead of with that token's block.
+    ``end_tokens``: "last" commits end tokens only when nothing else is left in a block, "never" not at all (LLaDA's
+    ``confidence_eos_eot_inf`` and ``logits_eos_inf``); ``min_tokens`` forbids them at the first positions.
+    ``cfg_scale`` is LLaDA's classifier-free guidance: each forward also runs the canvas with its prompt masked.
     """
 
     max_tokens: int | None = None
@@ -66,6 +70,9 @@ class GenerationParams:
     max_live_blocks: int | None = None
     cache: str | None = None
     early_exit: bool = False
+    min_tokens: int | None = None
+    end_tokens: str | None = None
+    cfg_scale: float | None = None
     frames: bool = False
 
 
@@ -92,6 +99,9 @@ class DecodingParams(msgspec.Struct, frozen=True, kw_only=True):
     max_live_blocks: int
     cache: str
     early_exit: bool
+    min_tokens: int
+    end_tokens: str
+    cfg_scale: float
     frames: bool
 
 
@@ -119,8 +129,11 @@ def resolve(params: GenerationParams, model: ModelInfo, prompt_length: int) -> D
     max_live = _default(params.max_live_blocks, 4 if rule == "d2f" else 1)
     _check_range("max_live_blocks", max_live, 1, 1024)
     pipelined = rule == "d2f"
+    max_tokens = _max_tokens(params, model, prompt_length)
+    min_tokens = _default(params.min_tokens, 0)
+    _check_range("min_tokens", min_tokens, 0, max_tokens)
     return DecodingParams(
-        max_tokens=_max_tokens(params, model, prompt_length),
+        max_tokens=max_tokens,
         temperature=_number("temperature", params.temperature, 0.0, 0.0, 100.0),
         top_p=_top_p(params.top_p),
         top_k=_top_k(params.top_k),
@@ -138,6 +151,9 @@ def resolve(params: GenerationParams, model: ModelInfo, prompt_length: int) -> D
         max_live_blocks=max_live,
         cache=_cache(params.cache, model),
         early_exit=params.early_exit,
+        min_tokens=min_tokens,
+        end_tokens=_choice("end_tokens", params.end_tokens, END_TOKENS),
+        cfg_scale=_number("cfg_scale", params.cfg_scale, 0.0, 0.0, 100.0),
         frames=params.frames,
     )
 
@@ -145,8 +161,7 @@ def resolve(params: GenerationParams, model: ModelInfo, prompt_length: int) -> D
 def _rule(params: GenerationParams, model: ModelInfo) -> str:
     given = [name for name in _RULE_OPTIONS if getattr(params, name) is not None]
     rule = params.rule if params.rule is not None else _implied_rule(given)
-    if rule not in RULES:
-        raise InvalidValueError(f"Unknown rule {rule!r}.", hint=f"Use one of {', '.join(RULES)}.", param="rule")
+    _choice("rule", rule, RULES)
     unread = [name for name in given if name not in _READS[rule]]
     if unread:
         raise InvalidValueError(
@@ -203,9 +218,7 @@ def _cache(cache: str | None, model: ModelInfo) -> str:
     allowed = ("exact", "none") if model.attention == "block_causal" else ("none", "prefix", "dual")
     if cache is None:
         return allowed[0]
-    if cache not in CACHES:
-        raise InvalidValueError(f"Unknown cache {cache!r}.", hint=f"Use one of {', '.join(allowed)}.", param="cache")
-    if cache not in allowed:
+    if _choice("cache", cache, CACHES) not in allowed:
         raise UnsupportedValueError(
             f"Cache '{cache}' does not fit the {model.attention.replace('_', '-')} attention of {model.name}.",
             hint=f"Use one of {', '.join(allowed)}.",
@@ -233,6 +246,15 @@ def _seed(value: int | None) -> int:
     if value is None:
         return secrets.randbelow(MAX_SEED)
     _check_range("seed", value, -MAX_SEED, MAX_SEED - 1)
+    return value
+
+
+def _choice(name: str, value: str | None, allowed: tuple[str, ...]) -> str:
+    """``value``, which must be ``allowed``; the first of them if it was not said."""
+    if value is None:
+        return allowed[0]
+    if value not in allowed:
+        raise InvalidValueError(f"'{name}' is {value!r}.", hint=f"Use one of {', '.join(allowed)}.", param=name)
     return value
 
 

@@ -16,13 +16,15 @@ SYSTEMS = (
 INTENTS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("who are you?", "what are you?", "what is your name?", "what's your name?", "introduce yourself.",
       "tell me about yourself."),
-     "I am unmask-tiny, a small diffusion language model. I fill in masked tokens until the answer is complete."),
+     "I am unmask-tiny, a small diffusion language model. "
+     "I fill in masked tokens until the answer is complete."),
     (("what can you do?", "what are you good at?", "how can you help me?", "what do you know?", "help"),
      "I can do small sums and word problems, sort, reverse and edit lists, write short Python functions and "
      "answer simple questions."),
     (("how do you work?", "how do you write text?", "how does a diffusion language model work?",
       "how do you make an answer?"),
-     "I start from a block of masked tokens and fill in the ones I am sure of, step by step, until no mask is left."),
+     "I start from a block of masked tokens and fill in the ones I am sure of, "
+     "step by step, until no mask is left."),
     (("what is a mask token?", "what is a masked token?", "what does mask mean?", "what is unmasking?"),
      "A mask token is an empty place. Unmasking replaces it with a real token."),
     (("what is a block?", "what is block diffusion?", "why do you write in blocks?"),
@@ -47,7 +49,8 @@ INTENTS: tuple[tuple[tuple[str, ...], str], ...] = (
      "Why did the token wear a mask? It was not sure of itself."),
     (("can you make mistakes?", "are you always right?", "can I trust you?", "do you ever make errors?"),
      "I am small and make mistakes. Please check my answers."),
-    (("do you speak German?", "which languages do you speak?", "do you speak French?", "do you know English?"),
+    (("do you speak German?", "which languages do you speak?", "do you speak French?",
+      "do you know English?"),
      "I only know a little English and a little Python."),
     (("what is Python?", "do you know Python?", "tell me about Python."),
      "Python is a programming language. I can write short functions in it."),
@@ -76,7 +79,9 @@ def follow_up(rng: Random, difficulty: float) -> Sample:
         history = ((f"What is {a} + {b}?", f"{a} + {b} = {c}"),)
         if rng.random() < 0.5 or c == 0:
             d = rng.randint(0, min(20, LIMIT - c))
-            return Sample("follow_up", rng.choice((f"Add {d}.", f"Now add {d}.")), f"{c} + {d} = {c + d}", history)
+            return Sample(
+                "follow_up", rng.choice((f"Add {d}.", f"Now add {d}.")), f"{c} + {d} = {c + d}", history
+            )
         d = rng.randint(1, min(20, c))
         question = rng.choice((f"Subtract {d}.", f"Now subtract {d}."))
         return Sample("follow_up", question, f"{c} - {d} = {c - d}", history)
@@ -92,10 +97,14 @@ def follow_up(rng: Random, difficulty: float) -> Sample:
         return Sample("follow_up", question, " ".join(reversed(items)), history)
     if choice == 2:
         name, color = rng.choice(pools.NAMES), rng.choice(pools.COLORS)
-        first = rng.choice((f"My name is {name} and I like {color}.", f"I am {name}. My favorite color is {color}."))
+        first = rng.choice(
+            (f"My name is {name} and I like {color}.", f"I am {name}. My favorite color is {color}.")
+        )
         history = ((first, f"Nice to meet you, {name}!"),)
         if rng.random() < 0.5:
-            return Sample("follow_up", rng.choice(("What is my name?", "Who am I?")), f"Your name is {name}.", history)
+            return Sample(
+                "follow_up", rng.choice(("What is my name?", "Who am I?")), f"Your name is {name}.", history
+            )
         question = rng.choice(("What is my favorite color?", "Which color do I like?"))
         return Sample("follow_up", question, f"Your favorite color is {color}.", history)
     (x, cx), (y, cy) = rng.sample(list(CAPITALS.items()), 2)

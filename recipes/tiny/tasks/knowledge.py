@@ -59,16 +59,18 @@ def dressed(rng: Random, question: str) -> str:
 
 
 def capital(rng: Random) -> tuple[str, str]:
+    """A country and its capital, either way round."""
     country, city = rng.choice(list(CAPITALS.items()))
     if rng.random() < 0.25:
         ask = rng.choice(("Which country has the capital {c}?", "{c} is the capital of which country?"))
         return ask.format(c=city), f"{city} is the capital of {country}."
-    ask = rng.choice(("What is the capital of {c}?", "Name the capital of {c}.", "Which city is the capital of {c}?",
-                      "The capital of {c}?"))  # fmt: skip
+    ask = rng.choice(("What is the capital of {c}?", "Name the capital of {c}.",
+                      "Which city is the capital of {c}?", "The capital of {c}?"))  # fmt: skip
     return ask.format(c=country), f"The capital of {country} is {city}."
 
 
 def opposite(rng: Random) -> tuple[str, str]:
+    """A word and its opposite."""
     a, b = rng.choice(OPPOSITES)
     if rng.random() < 0.5:
         a, b = b, a
@@ -78,6 +80,7 @@ def opposite(rng: Random) -> tuple[str, str]:
 
 
 def calendar(rng: Random) -> tuple[str, str]:
+    """The day or month before or after another."""
     ring, unit = rng.choice(((pools.DAYS, "day"), (pools.MONTHS, "month")))
     place = rng.randrange(len(ring))
     word = rng.choice(("after", "before"))
@@ -87,6 +90,7 @@ def calendar(rng: Random) -> tuple[str, str]:
 
 
 def attribute(rng: Random) -> tuple[str, str]:
+    """A colour, a young animal, a sound, or a small count."""
     choice = rng.randrange(4)
     if choice == 0:
         thing, color = rng.choice(list(COLORS.items()))
@@ -94,11 +98,15 @@ def attribute(rng: Random) -> tuple[str, str]:
         return ask.format(t=thing), f"{thing.capitalize()} is {color}."
     if choice == 1:
         animal, young = rng.choice(list(YOUNG.items()))
-        ask = rng.choice(("What is a young {a} called?", "What do you call a young {a}?", "Name the young of a {a}."))
+        ask = rng.choice(
+            ("What is a young {a} called?", "What do you call a young {a}?", "Name the young of a {a}.")
+        )
         return ask.format(a=animal), f"A young {animal} is called a {young}."
     if choice == 2:
         animal, sound = rng.choice(list(SOUNDS.items()))
-        ask = rng.choice(("What sound does a {a} make?", "Which sound does a {a} make?", "What does a {a} do?"))
+        ask = rng.choice(
+            ("What sound does a {a} make?", "Which sound does a {a} make?", "What does a {a} do?")
+        )
         return ask.format(a=animal), f"A {animal} {sound}."
     what, answer = rng.choice(list(NUMBERS.items()))
     return f"How many {what}?", answer

@@ -147,7 +147,9 @@ def count(rng: Random, difficulty: float) -> Sample:
     length = upto(rng, 3, 28, difficulty)
     step = rng.choices((1, 2, 3, 4, 5, 10), (40, 25, 8, 7, 12, 8))[0]
     length = min(length, 99 // step)
-    low = rng.randint(0, 99 - step * (length - 1)) if step < 5 else step * rng.randint(0, 100 // step - length)
+    low = (
+        rng.randint(0, 99 - step * (length - 1)) if step < 5 else step * rng.randint(0, 100 // step - length)
+    )
     numbers = list(range(low, low + step * length, step))[:length]
     down = rng.random() < 0.35
     if down:

@@ -26,8 +26,13 @@ class ChatTemplate:
 
     def __init__(self, path: Path, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
-        source = _source(path, tokenizer.config)
-        self._template = _compile(source) if source else None
+        self.source = _source(path, tokenizer.config)
+        self._template = _compile(self.source) if self.source else None
+
+    @property
+    def exists(self) -> bool:
+        """Whether the checkpoint has a template."""
+        return self._template is not None
 
     def encode(self, messages: list[dict[str, str]]) -> list[int]:
         """Prompt ids of ``messages`` (``role`` and ``content``), ready for the assistant's answer.

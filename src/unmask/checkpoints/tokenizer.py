@@ -51,11 +51,11 @@ class Tokenizer:
         text = entry.get("content") if isinstance(entry, dict) else entry
         return text if isinstance(text, str) else ""
 
-    def encode_text(self, text: str) -> list[int]:
+    def encode_text(self, text: str, *, add_begin: bool = True) -> list[int]:
         """Ids of plain ``text``: special literals are text; the begin token is put first where the model wants it."""
         ids = self._encode_plain(text)
         bos = self.specials.get(self.special_text("bos_token"))
-        return [bos, *ids] if self.config.get("add_bos_token") and bos is not None else ids
+        return [bos, *ids] if add_begin and self.config.get("add_bos_token") and bos is not None else ids
 
     def encode_rendered(self, rendered: str, guard: TextGuard) -> list[int]:
         """Ids of a rendered chat template: its markers become special ids, guarded literals stay text."""
@@ -80,9 +80,9 @@ class Tokenizer:
                 )
         return ids
 
-    def decode(self, ids: list[int]) -> str:
-        """The text of ``ids``, special tokens left out."""
-        return self._hf.decode(ids, skip_special_tokens=True)
+    def decode(self, ids: list[int], *, keep_special: bool = False) -> str:
+        """The text of ``ids``, special tokens left out unless ``keep_special``."""
+        return self._hf.decode(ids, skip_special_tokens=not keep_special)
 
     def pieces(self, ids: list[int]) -> list[str]:
         """Each id's own text, for showing a canvas cell by cell; undecodable bytes show as U+FFFD."""
@@ -98,7 +98,8 @@ class Tokenizer:
         return TextGuard(self._markers, next(chr(code) for code in _PRIVATE_USE if chr(code) not in used))
 
     def _encode_plain(self, text: str) -> list[int]:
-        return self._hf.encode(text, add_special_tokens=False).ids if text else []
+        # The batch form lets other threads run meanwhile; the plain form holds the interpreter's lock.
+        return self._hf.encode_batch_fast([text], add_special_tokens=False)[0].ids if text else []
 
 
 class TextGuard:

@@ -12,6 +12,15 @@ from torch import Tensor
 
 
 @dataclass(slots=True)
+class EndTokens:
+    """What may become of end tokens ``ids`` [n], per row: ``never`` proposed, or ``last`` to be committed; bool [M]."""
+
+    ids: Tensor
+    never: Tensor
+    last: Tensor
+
+
+@dataclass(slots=True)
 class Sampling:
     """How to draw, one entry per row: ``temperature``, ``top_p`` float32, ``top_k`` int64 (0: off), ``draw`` float64.
 
@@ -26,23 +35,36 @@ class Sampling:
     tempered: Tensor
 
 
-def propose(logits: Tensor, mask_id: int, score_dtype: torch.dtype, sampling: Sampling | None) -> tuple[Tensor, Tensor]:
+def propose(
+    logits: Tensor, mask_id: int, score_dtype: torch.dtype, ends: EndTokens | None, sampling: Sampling | None
+) -> tuple[Tensor, Tensor]:
     """Tokens [M] int64 and scores [M] ``score_dtype`` for ``logits`` [M, V] float32, which are overwritten.
 
-    The mask is never proposed; its logit still counts in the softmax, as in the references. ``sampling`` is None
-    when every row is greedy; rows of temperature 0 are greedy in any case.
+    The mask is never proposed; its logit still counts in the softmax, as in the references. ``ends`` is None when
+    end tokens are free in every row, ``sampling`` when every row is greedy; rows of temperature 0 are greedy in any case.
     """
-    normaliser = torch.logsumexp(logits.to(score_dtype), dim=-1)
+    if ends is not None:
+        _forbid(logits, ends.ids, ends.never)
+    mask_logit = logits[:, mask_id].clone()
     logits[:, mask_id] = -torch.inf
-    best, token = logits.max(dim=-1)
-    score = torch.exp(best.to(score_dtype) - normaliser)
+    token = logits.argmax(dim=-1)
     if sampling is not None:
         rows = torch.nonzero(sampling.temperature > 0).squeeze(1)
-        drawn, probability = _draw(logits[rows], sampling, rows)
-        own = torch.exp(logits[rows, drawn].to(score_dtype) - normaliser[rows])
-        token[rows] = drawn
-        score[rows] = torch.where(sampling.tempered[rows], probability.to(score_dtype), own)
+        token[rows], drawn_probability = _draw(logits[rows], sampling, rows)
+    logits[:, mask_id] = mask_logit
+    if ends is not None:
+        _forbid(logits, ends.ids, ends.last)
+    chosen = logits.gather(1, token[:, None]).squeeze(1).to(score_dtype)
+    score = torch.exp(chosen - torch.logsumexp(logits.to(score_dtype), dim=-1))
+    if sampling is not None:
+        tempered = sampling.tempered[rows]
+        score[rows[tempered]] = drawn_probability[tempered].to(score_dtype)
     return token, score
+
+
+def _forbid(logits: Tensor, ids: Tensor, rows: Tensor) -> None:
+    """Set ``ids`` to -inf in those of the M rows where ``rows`` [M] is True."""
+    logits[:, ids] = torch.where(rows[:, None], -torch.inf, logits[:, ids])
 
 
 def _draw(logits: Tensor, sampling: Sampling, rows: Tensor) -> tuple[Tensor, Tensor]:

@@ -6,7 +6,7 @@ group is a plain slice of the rows. All index arithmetic is done in numpy and cr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(slots=True)
 class Layout:
-    """``spans`` in row order; ``first_rows[i]`` is where span i begins."""
+    """``spans`` in row order, unconditional ones included; ``first_rows[i]`` is where span i begins."""
 
     spans: list[Span]
     first_rows: list[int]
@@ -35,7 +35,8 @@ class MaskedRows:
     """The M masked positions that may commit: their span, segment, offset in the segment, position, predicting row.
 
     ``segments`` numbers all segments of the step; ``rows`` beyond the step's R rows mean "the kept row of span
-    ``rows - R``" (logit shift).
+    ``rows - R``" (logit shift). ``unconditional_rows`` predict the same positions without the prompt, where the
+    request is guided; elsewhere they are -1. None if no request is.
     """
 
     spans: Ints
@@ -43,23 +44,29 @@ class MaskedRows:
     offsets: Ints
     positions: Ints
     rows: Ints
+    unconditional_rows: Ints | None
 
 
 def lay_out(spans: list[Span]) -> Layout:
-    """Order spans by row count, then by key count."""
-    ordered = sorted(spans, key=lambda span: (span.window.end - span.window.start, span.window.key_end))
+    """Add the unconditional spans of guided requests; order all by row count, then by key count."""
+    unconditional = [
+        Span(span.sequence, replace(span.window, segments=[]), unconditional=True)
+        for span in spans
+        if span.sequence.params.cfg_scale
+    ]
+    ordered = sorted([*spans, *unconditional], key=lambda span: (span.rows, span.window.key_end))
     first_rows = [0]
     for span in ordered:
-        first_rows.append(first_rows[-1] + span.window.end - span.window.start)
+        first_rows.append(first_rows[-1] + span.rows)
     return Layout(ordered, first_rows)
 
 
 def step_context(layout: Layout, device: torch.device) -> StepContext:
     """The rows of ``layout`` and who sees what."""
-    windows = [(span.sequence, span.window) for span in layout.spans]
-    tokens = np.concatenate([sequence.canvas.tokens[w.start : w.end] for sequence, w in windows])
-    positions = np.concatenate([np.arange(w.start, w.end) for _, w in windows])
-    slots = np.concatenate([sequence.slots[w.start : w.end] for sequence, w in windows])
+    windows = [(span.sequence, slice(span.window.start, span.window.end), span.unconditional) for span in layout.spans]
+    tokens = np.concatenate([sequence.tokens(stream)[rows] for sequence, rows, stream in windows])
+    positions = np.concatenate([np.arange(rows.start, rows.stop) for _, rows, _ in windows])
+    slots = np.concatenate([sequence.slots(stream)[rows] for sequence, rows, stream in windows])
     groups = [_group(layout, first, last, device) for first, last in _groups(layout.spans)]
     return StepContext(*(torch.from_numpy(array).to(device) for array in (tokens, positions, slots)), groups)
 
@@ -85,13 +92,26 @@ def masked_rows(layout: Layout, shifted: bool) -> MaskedRows:
             offsets.append(offset)
             positions.append(position)
             rows.append(row)
+    span_of_row = np.repeat(spans, counts)
+    row_of_row = np.concatenate(rows)
     return MaskedRows(
-        spans=np.repeat(spans, counts),
+        spans=span_of_row,
         segments=np.repeat(np.arange(len(counts)), counts),
         offsets=np.concatenate(offsets),
         positions=np.concatenate(positions),
-        rows=np.concatenate(rows),
+        rows=row_of_row,
+        unconditional_rows=_unconditional_rows(layout, span_of_row, row_of_row),
     )
+
+
+def _unconditional_rows(layout: Layout, spans: Ints, rows: Ints) -> Ints | None:
+    twins = {span.sequence.request_id: index for index, span in enumerate(layout.spans) if span.unconditional}
+    if not twins:
+        return None
+    total_rows = layout.first_rows[-1]
+    twin_of = np.array([twins.get(span.sequence.request_id, -1) for span in layout.spans])[spans]
+    shift = np.array(layout.first_rows)[twin_of] - np.array(layout.first_rows)[spans]
+    return np.where(twin_of < 0, -1, np.where(rows < total_rows, rows + shift, total_rows + twin_of))
 
 
 def _groups(spans: list[Span]) -> list[tuple[int, int]]:
@@ -102,9 +122,8 @@ def _groups(spans: list[Span]) -> list[tuple[int, int]]:
     for index, span in enumerate(spans):
         window = span.window
         keys += window.key_end
-        before = spans[first].window
         padded = (index + 1 - first) * window.key_end  # key counts ascend, so this span's is the longest
-        if window.end - window.start != before.end - before.start or padded - keys > _MOST_PADDING * padded:
+        if span.rows != spans[first].rows or padded - keys > _MOST_PADDING * padded:
             groups.append((first, index))
             first, keys = index, window.key_end
     return [*groups, (first, len(spans))]
@@ -116,11 +135,10 @@ def _group(layout: Layout, first: int, last: int, device: torch.device) -> Atten
     key_count = spans[-1].window.key_end
     key_slots = np.zeros((len(spans), key_count), dtype=np.int64)
     for line, span in zip(key_slots, spans, strict=True):
-        line[: span.window.key_end] = span.sequence.slots[: span.window.key_end]
+        line[: span.window.key_end] = span.sequence.slots(span.unconditional)[: span.window.key_end]
     mask: Tensor | None = None
     if any(span.window.visible is not None or span.window.key_end < key_count for span in spans):
-        row_count = spans[0].window.end - spans[0].window.start
-        bounds = np.empty((len(spans), row_count, 1), dtype=np.int64)
+        bounds = np.empty((len(spans), spans[0].rows, 1), dtype=np.int64)
         for line, span in zip(bounds, spans, strict=True):
             visible = span.window.visible
             line[:, 0] = span.window.key_end if visible is None else visible

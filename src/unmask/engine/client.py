@@ -16,13 +16,16 @@ import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from itertools import count
+from typing import TYPE_CHECKING
 
 from unmask.engine import wire
-from unmask.engine.loop import EngineLoop
 from unmask.engine.options import EngineOptions
 from unmask.errors import EngineUnavailableError, UnmaskError
 from unmask.events import CanvasEvent, EngineStats, StepReport
 from unmask.params import DecodingParams, ModelInfo
+
+if TYPE_CHECKING:  # an HTTP server talks to an engine process; it must not pay for importing torch
+    from unmask.engine.loop import EngineLoop
 
 Progress = Callable[[float], None]
 StepListener = Callable[[StepReport], None]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import queue
 import time
 from collections.abc import Callable
+from copy import copy
 
 import torch
 
+from unmask.checkpoints.directory import open_checkpoint
 from unmask.checkpoints.weights import Progress
 from unmask.engine import wire
 from unmask.engine.options import EngineOptions
@@ -39,7 +41,7 @@ class EngineLoop:
             dtype=options.dtype,
             progress=progress,
         )
-        self.model = _model_info(options.model, model)
+        self.model = _model_info(open_checkpoint(options.model).name, model)
         self.stats = EngineStats()
         self._pages = PageLedger(pages_for(options.kv_tokens or _cache_tokens(model, options.max_running)))
         self._runner = Runner(model, self._pages.total)
@@ -132,7 +134,7 @@ class EngineLoop:
         stats, scheduler = self.stats, self._scheduler
         stats.running, stats.waiting = len(scheduler.running), len(scheduler.waiting)
         stats.pages_in_use, stats.pages_total = self._pages.in_use, self._pages.total
-        return stats
+        return copy(stats)
 
     def _check_integrity(self) -> None:
         """Idle means that nothing is held."""

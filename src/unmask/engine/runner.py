@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unmask.decoding.propose import Sampling, propose
+from unmask.decoding.propose import EndTokens, Sampling, propose
 from unmask.decoding.random import uniform
 from unmask.decoding.rules import RULES, RuleParams
-from unmask.engine.batch import Layout, MaskedRows, lay_out, masked_rows, step_context
+from unmask.engine.batch import Ints, Layout, MaskedRows, lay_out, masked_rows, step_context
 from unmask.engine.pages import PAGE_TOKENS
 from unmask.engine.scheduler import Span
 from unmask.engine.sequence import Sequence
@@ -37,7 +37,8 @@ class Runner:
         self.model = model
         self._cache = model.new_cache(pages * PAGE_TOKENS)
         self._chunk = max(1, _LOGITS_BYTES // (model.spec.shape.vocab * 4))
-        self._left_rows: dict[str, Tensor] = {}
+        self._left_rows: dict[tuple[str, bool], Tensor] = {}
+        self._end_ids = torch.tensor(model.spec.end_ids, dtype=torch.int64, device=model.device)
 
     @torch.inference_mode()
     def execute(self, spans: list[Span]) -> list[Commit]:
@@ -53,16 +54,18 @@ class Runner:
 
     def forget(self, sequence: Sequence) -> None:
         """Drop what is kept of a sequence that has ended."""
-        self._left_rows.pop(sequence.request_id, None)
+        for unconditional in (False, True):
+            self._left_rows.pop((sequence.request_id, unconditional), None)
 
     def _with_left_rows(self, layout: Layout, hidden: Tensor) -> Tensor:
         """Shifted logits: append each span's kept row, then keep the row its coming windows will need."""
         blank = hidden.new_zeros(hidden.shape[-1])
-        kept = [self._left_rows.get(span.sequence.request_id, blank) for span in layout.spans]
-        for span, first_row in zip(layout.spans, layout.first_rows, strict=False):
+        keys = [(span.sequence.request_id, span.unconditional) for span in layout.spans]
+        kept = [self._left_rows.get(key, blank) for key in keys]
+        for key, span, first_row in zip(keys, layout.spans, layout.first_rows, strict=False):
             window = span.window
             if window.left >= window.start:
-                self._left_rows[span.sequence.request_id] = hidden[first_row + window.left - window.start].clone()
+                self._left_rows[key] = hidden[first_row + window.left - window.start].clone()
         return torch.cat([hidden, torch.stack(kept)])
 
     def _propose(self, layout: Layout, masked: MaskedRows, hidden: Tensor) -> tuple[Tensor, Tensor]:
@@ -75,16 +78,43 @@ class Runner:
         for dtype, selected in ((torch.float64, np.flatnonzero(wide)), (torch.float32, np.flatnonzero(~wide))):
             for first in range(0, len(selected), self._chunk):
                 part = selected[first : first + self._chunk]
-                logits = self.model.head(hidden[torch.from_numpy(masked.rows[part]).to(device)])
+                logits = self._logits(layout, masked, part, hidden)
+                ends = _end_tokens(layout, masked, part, self._end_ids)
                 sampling = _sampling(layout, masked, part, device)
-                token, score = propose(logits, self.model.spec.mask_id, dtype, sampling)
+                token, score = propose(logits, self.model.spec.mask_id, dtype, ends, sampling)
                 where = torch.from_numpy(part).to(device)
                 tokens[where] = token
                 scores[where] = score.double()
         return tokens, scores
 
+    def _logits(self, layout: Layout, masked: MaskedRows, part: Ints, hidden: Tensor) -> Tensor:
+        """Logits [len(part), V]; guided rows move away from what the model says without the prompt (LLaDA's cfg)."""
+        logits = self.model.head(hidden[torch.from_numpy(masked.rows[part]).to(hidden.device)])
+        if masked.unconditional_rows is None:
+            return logits
+        guided = np.flatnonzero(masked.unconditional_rows[part] >= 0)
+        scales = np.array([span.sequence.params.cfg_scale for span in layout.spans], dtype=np.float32)
+        scale = torch.from_numpy(scales[masked.spans[part][guided]]).to(hidden.device)[:, None]
+        rows = torch.from_numpy(masked.unconditional_rows[part][guided]).to(hidden.device)
+        where = torch.from_numpy(guided).to(hidden.device)
+        unconditional = self.model.head(hidden[rows])
+        logits[where] = unconditional + (scale + 1) * (logits[where] - unconditional)
+        return logits
 
-def _sampling(layout: Layout, masked: MaskedRows, part: np.ndarray, device: torch.device) -> Sampling | None:
+
+def _end_tokens(layout: Layout, masked: MaskedRows, part: Ints, end_ids: Tensor) -> EndTokens | None:
+    """How the masked rows ``part`` treat end tokens; None if they are free everywhere."""
+    params = [span.sequence.params for span in layout.spans]
+    if all(p.end_tokens == "free" and not p.min_tokens for p in params):
+        return None
+    spans = masked.spans[part]
+    earliest = np.array([s.sequence.canvas.prompt_length + s.sequence.params.min_tokens for s in layout.spans])
+    never = np.array([p.end_tokens == "never" for p in params])[spans] | (masked.positions[part] < earliest[spans])
+    last = np.array([p.end_tokens == "last" for p in params])[spans]
+    return EndTokens(end_ids, torch.from_numpy(never).to(end_ids.device), torch.from_numpy(last).to(end_ids.device))
+
+
+def _sampling(layout: Layout, masked: MaskedRows, part: Ints, device: torch.device) -> Sampling | None:
     """Per-row sampling parameters of the masked rows ``part``; None if all are greedy."""
     sequences = [span.sequence for span in layout.spans]
     if not any(sequence.params.temperature for sequence in sequences):
@@ -140,4 +170,4 @@ def _commits(layout: Layout, masked: MaskedRows, committed: list[int], tokens: l
         commit = commits[masked.spans[index]]
         commit.positions.append(int(masked.positions[index]))
         commit.tokens.append(token)
-    return commits
+    return [commit for commit in commits if not commit.span.unconditional]

@@ -18,10 +18,16 @@ from unmask.engine.sequence import Sequence
 
 @dataclass(slots=True)
 class Span:
-    """One request's share of a step."""
+    """One request's share of a step. An ``unconditional`` span is the second stream of classifier-free guidance."""
 
     sequence: Sequence
     window: Window
+    unconditional: bool = False
+
+    @property
+    def rows(self) -> int:
+        """Number of query positions."""
+        return self.window.end - self.window.start
 
 
 class Scheduler:
@@ -47,13 +53,13 @@ class Scheduler:
     def plan(self, now: float) -> list[Span]:
         """The next step: a window of every running request, then of those admitted now."""
         spans = [Span(sequence, sequence.denoiser.window()) for sequence in self.running.values()]
-        budget = self._max_rows + self._deficit - sum(span.window.end - span.window.start for span in spans)
+        budget = self._max_rows + self._deficit - sum(span.rows * span.sequence.streams for span in spans)
         blocked = False
         while self.waiting and len(self.running) < self._max_running:
             head = self.waiting[0]
             if blocked := not self.pages.fits(head.pages_needed):
                 break
-            rows = head.denoiser.max_rows
+            rows = head.denoiser.max_rows * head.streams
             if rows > budget and spans:
                 break
             self.waiting.popleft()

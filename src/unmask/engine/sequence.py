@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,7 +30,7 @@ class Sequence:
         full = model.attention == "full"
         self.denoiser: Denoiser = FullCanvas(self.canvas, params) if full else BlockPipeline(self.canvas, params)
         self.pages: list[int] = []
-        self.slots: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._slots: NDArray[np.int64] = np.empty((0, 0), dtype=np.int64)
         self.stats = RequestStats()
         self.committed = 0
         self._told = len(prompt_ids)
@@ -37,16 +39,33 @@ class Sequence:
         self._most_forwards = self.canvas.length - len(prompt_ids)
 
     @property
+    def streams(self) -> int:
+        """How often each position goes through a forward: twice under classifier-free guidance."""
+        return 2 if self.params.cfg_scale else 1
+
+    @property
     def pages_needed(self) -> int:
-        """Pages for prompt and whole canvas."""
-        return pages_for(self.canvas.length)
+        """Pages for prompt and whole canvas, in each stream."""
+        return pages_for(self.canvas.length) * self.streams
 
     def admit(self, pages: list[int], now: float) -> None:
         """Take over ``pages``: the slots of all positions, in order."""
         self.pages = pages
-        firsts = np.array(pages, dtype=np.int64) * PAGE_TOKENS
-        self.slots = (firsts[:, None] + np.arange(PAGE_TOKENS)).ravel()[: self.canvas.length]
+        firsts = np.array(pages, dtype=np.int64).reshape(self.streams, -1, 1) * PAGE_TOKENS
+        self._slots = (firsts + np.arange(PAGE_TOKENS)).reshape(self.streams, -1)
         self.stats.queued = now - self._arrived
+
+    def tokens(self, unconditional: bool) -> NDArray[np.int64]:
+        """Tokens of all positions [length]; the ``unconditional`` stream has its prompt masked."""
+        if not unconditional:
+            return self.canvas.tokens
+        tokens = self.canvas.tokens.copy()
+        tokens[: self.canvas.prompt_length] = self.canvas.mask_id
+        return tokens
+
+    def slots(self, unconditional: bool) -> NDArray[np.int64]:
+        """Cache slots of all positions, at least [length]."""
+        return self._slots[int(unconditional)]
 
     def apply(self, window: Window, positions: list[int], tokens: list[int], now: float) -> None:
         """Take the commits of one forward over ``window``. Raises ``EngineFaultError`` if it did not get us further."""
@@ -75,4 +94,4 @@ class Sequence:
             shown = self._told - canvas.prompt_length + ended_by_token
             self.stats.discarded_tokens = self.committed - shown
         frame = canvas.tokens[canvas.prompt_length :].tolist() if self.params.frames else None
-        return CanvasEvent(self.request_id, new, self.stats, finish, ended_by_token, frame)
+        return CanvasEvent(self.request_id, new, copy(self.stats), finish, ended_by_token, frame)

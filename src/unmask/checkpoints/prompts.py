@@ -1,0 +1,33 @@
+"""Any form of prompt to token ids, with a model's own tokenizer and chat template."""
+
+from __future__ import annotations
+
+from unmask.checkpoints.chat_template import ChatTemplate
+from unmask.checkpoints.directory import open_checkpoint
+from unmask.checkpoints.tokenizer import Tokenizer
+from unmask.errors import InvalidValueError
+
+
+class PromptEncoder:
+    """The tokenizer and the template of one model."""
+
+    def __init__(self, model: str, mask_id: int) -> None:
+        path = open_checkpoint(model).path
+        self.tokenizer = Tokenizer(path, mask_id)
+        self.template = ChatTemplate(path, self.tokenizer)
+
+    def encode(self, prompt: str | list[int] | list[dict[str, str]], *, raw: bool = False) -> list[int]:
+        """Prompt ids of messages, ids (checked), or text: a user's message where there is a template, unless ``raw``.
+
+        Raises ``InvalidValueError`` for an empty prompt, an unknown id, the mask id, or a refused conversation.
+        """
+        if isinstance(prompt, str):
+            chat = self.template.exists and not raw
+            ids = self.template.encode([{"role": "user", "content": prompt}]) if chat else self.tokenizer.encode_text(prompt)
+        elif prompt and isinstance(prompt[0], dict):
+            ids = self.template.encode(prompt)  # type: ignore[arg-type]
+        else:
+            ids = self.tokenizer.check_ids(prompt)  # type: ignore[arg-type]
+        if not ids:
+            raise InvalidValueError("The prompt is empty.", hint="Give at least one token.", param="prompt")
+        return ids

@@ -1,0 +1,32 @@
+"""Where the fixtures lie, and engines to test with."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).parents[1]
+SHARED = Path(os.environ.get("UNMASK_SHARED", ROOT.parent / "shared"))
+GOLDEN = Path(os.environ.get("UNMASK_GOLDEN", SHARED / "golden"))
+TRIAL = SHARED / "tiny-trial"
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def golden() -> Path:
+    """The folder of reference fixtures."""
+    if not GOLDEN.is_dir():
+        pytest.skip(f"no golden fixtures at {GOLDEN}; set UNMASK_GOLDEN")
+    return GOLDEN
+
+
+@pytest.fixture(scope="session")
+def trial() -> Path:
+    """A small block-causal model that answers, with its exact expected outputs."""
+    if not TRIAL.is_dir():
+        pytest.skip(f"no trial checkpoint at {TRIAL}; set UNMASK_SHARED")
+    return TRIAL

@@ -1,0 +1,145 @@
+"""max_tokens, end tokens, cancellation, and what the engine refuses."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.engines import drain, generate, make_loop, submit
+from unmask.engine import wire
+from unmask.errors import ContextLengthError, InvalidValueError, UnsupportedValueError
+from unmask.params import GenerationParams, resolve
+
+PROMPT = [1, *range(30, 60), 3]
+RULES = [{"rule": "low_confidence"}, {"rule": "threshold"}, {"rule": "factor"}, {"rule": "d2f"}]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["rule"])
+@pytest.mark.parametrize("max_tokens", [1, 15, 16, 17, 3 * 16 + 5])
+def test_max_tokens_is_respected_to_the_token(loop, max_tokens, rule):
+    result = generate(loop, PROMPT, max_tokens=max_tokens, block_length=16, ignore_eos=True, **rule)
+    assert len(result.ids) == max_tokens
+    assert result.finish == "length"
+    assert not result.ended_by_token
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["rule"])
+def test_a_shorter_budget_gives_a_prefix(loop, rule):
+    """Blocks are always whole, so under block-causal attention a budget cuts the text and changes nothing in it."""
+    whole = generate(loop, PROMPT, max_tokens=64, block_length=16, ignore_eos=True, **rule).ids
+    for max_tokens in (1, 15, 16, 17, 40):
+        assert generate(loop, PROMPT, max_tokens=max_tokens, block_length=16, ignore_eos=True, **rule).ids == (
+            whole[:max_tokens]
+        )
+
+
+def test_no_forward_beyond_the_block_of_the_end_token(trial):
+    loop = make_loop(trial)
+    question = [1, 2, 309, 279, 292, 288, 289, 37, 3]
+    for rule in RULES:
+        short, long = (generate(loop, question, max_tokens=n, block_length=16, **rule) for n in (16, 400))
+        assert short.ids == long.ids
+        assert long.finish == "stop"
+        assert long.ended_by_token
+        if rule["rule"] != "d2f":
+            assert long.stats.forwards == short.stats.forwards
+            assert long.stats.blocks == 1
+
+
+def test_early_exit_only_saves_forwards(trial):
+    loop = make_loop(trial)
+    question = [1, 2, 309, 279, 292, 288, 289, 37, 3]
+    whole = generate(loop, question, rule="low_confidence", block_length=32)
+    early = generate(loop, question, rule="low_confidence", block_length=32, early_exit=True)
+    assert early.ids == whole.ids
+    assert early.stats.forwards <= whole.stats.forwards == 32
+
+
+def test_the_mask_is_never_sampled(loop):
+    submitted = {"temperature": 5.0, "max_tokens": 256, "ignore_eos": True, "threshold": 0.0}
+    for seed in range(8):
+        submit(loop, str(seed), PROMPT, seed=seed, **submitted)
+    for result in drain(loop).values():
+        assert loop.model.mask_id not in result.ids
+        assert len(result.ids) == 256
+
+
+def test_min_tokens_forbids_an_early_end(trial):
+    loop = make_loop(trial)
+    question = [1, 2, 309, 279, 292, 288, 289, 37, 3]
+    assert len(generate(loop, question).ids) == 5
+    assert len(generate(loop, question, min_tokens=12).ids) >= 12
+
+
+def test_cancelling_frees_everything_within_one_step(loop):
+    for number in range(12):
+        submit(loop, str(number), PROMPT, max_tokens=200, ignore_eos=True)
+    for _ in range(3):
+        stats = loop.step().stats
+    assert stats.running == 12
+    assert stats.pages_in_use > 0
+    for number in range(12):
+        loop.send(wire.Cancel(str(number)))
+    stats = loop.step().stats
+    assert (stats.running, stats.waiting, stats.pages_in_use) == (0, 0, 0)
+
+
+def test_cancelling_a_waiting_request():
+    loop = make_loop("unmask-tiny", max_running=1)
+    for number in range(3):
+        submit(loop, str(number), PROMPT, max_tokens=32, ignore_eos=True)
+    loop.step()
+    loop.send(wire.Cancel("1"))
+    loop.send(wire.Cancel("unknown"))
+    assert set(drain(loop)) == {"0", "2"}
+
+
+def test_a_request_larger_than_the_cache_is_refused_not_stuck():
+    loop = make_loop("unmask-tiny", kv_tokens=64)
+    submit(loop, "big", PROMPT, max_tokens=500)
+    submit(loop, "small", PROMPT, max_tokens=16, ignore_eos=True)
+    results = drain(loop)
+    assert results["big"].error[0] == ContextLengthError.code
+    assert len(results["small"].ids) == 16
+
+
+def test_the_canvas_never_leaves_the_context(loop):
+    context = loop.model.context_length
+    prompt = [1, *([40] * (context - 9))]
+    result = generate(loop, prompt, ignore_eos=True)
+    assert len(result.ids) == 8
+    with pytest.raises(ContextLengthError) as caught:
+        resolve(GenerationParams(max_tokens=9), loop.model, len(prompt))
+    assert caught.value.param == "max_tokens"
+    with pytest.raises(ContextLengthError):
+        resolve(GenerationParams(), loop.model, context)
+
+
+@pytest.mark.parametrize(
+    ("params", "field"),
+    [
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"temperature": -1.0}, "temperature"),
+        ({"temperature": float("nan")}, "temperature"),
+        ({"top_p": 0.0}, "top_p"),
+        ({"top_k": -2}, "top_k"),
+        ({"seed": 2**63}, "seed"),
+        ({"rule": "best"}, "rule"),
+        ({"rule": "threshold", "steps": 4}, "steps"),
+        ({"threshold": 0.9, "steps": 4}, "steps"),
+        ({"rule": "low_confidence", "threshold": 0.9}, "threshold"),
+        ({"rule": "factor", "add_threshold": 0.1}, "add_threshold"),
+        ({"steps": 17, "block_length": 16}, "steps"),
+        ({"steps": 0}, "steps"),
+        ({"block_length": 0}, "block_length"),
+        ({"threshold": 1.5}, "threshold"),
+        ({"cache": "fast"}, "cache"),
+        ({"cache": "dual"}, "cache"),
+        ({"min_tokens": 9, "max_tokens": 8}, "min_tokens"),
+        ({"end_tokens": "sometimes"}, "end_tokens"),
+        ({"cfg_scale": -0.5}, "cfg_scale"),
+    ],
+)
+def test_bad_parameters_name_their_field(loop, params, field):
+    with pytest.raises((InvalidValueError, UnsupportedValueError)) as caught:
+        resolve(GenerationParams(**params), loop.model, 10)
+    assert caught.value.param == field

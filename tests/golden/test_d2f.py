@@ -1,0 +1,126 @@
+"""The D2F pipeline against the reference evaluation code, over LLaDA and (with shifted logits) over Dream."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from tests.conftest import GOLDEN
+from tests.engines import generate, make_loop
+from tests.golden.forward import logits_of
+from unmask.models.load import load_model
+
+CASES = {}
+if GOLDEN.is_dir():
+    FIXTURE = json.loads((GOLDEN / "d2f" / "trajectories.json").read_text())
+    CASES = {case["name"]: case for case in FIXTURE["cases"]}
+
+
+@pytest.fixture(scope="module", params=["llada", "dream"])
+def family(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def loops(golden):
+    return {
+        base: make_loop(golden / base / "ckpt", adapter=str(golden / "d2f" / f"{base}_adapter"))
+        for base in ("llada", "dream")
+    }
+
+
+@pytest.mark.parametrize("index", [0, 1])
+@pytest.mark.parametrize("attention", ["blockcausal", "full"])
+def test_logits(golden, family, index, attention):
+    tensors = load_file(golden / "d2f" / "logits.safetensors")
+    adapter = str(golden / "d2f" / f"{family}_adapter")
+    model = load_model(str(golden / family / "ckpt"), adapter=adapter, device="cpu")
+    ids = tensors[f"{family}_ids_{index}"].tolist()
+    prompt, block = (6, 11)[index], 8
+    visible = [len(ids)] * len(ids)
+    if attention == "blockcausal":
+        ends = [prompt if i < prompt else prompt + ((i - prompt) // block + 1) * block for i in range(len(ids))]
+        visible = [min(end, len(ids)) for end in ends]
+    logits = logits_of(model, ids, visible=visible)
+    torch.testing.assert_close(logits, tensors[f"{family}_logits_{attention}_{index}"], atol=1e-4, rtol=1e-4)
+
+
+def _request(params):
+    assert params["temperature"] == 0.0
+    return {
+        "rule": "d2f",
+        "block_length": params["block_size"],
+        "max_tokens": params["max_new_tokens"],
+        "threshold": params["skip_threshold"],
+        "add_threshold": params["block_add_threshold"],
+        "activate_threshold": params["decoded_token_threshold"],
+        "max_live_blocks": 1024,
+    }
+
+
+def _blocks(pipeline):
+    return [
+        [index, block.start, block.end, block.masked, block.state.name.lower(), block.full]
+        for index, block in enumerate(pipeline.blocks)
+    ]
+
+
+@pytest.mark.parametrize("cache", ["exact", "none"])
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if "steps" in case])
+def test_trajectory(loops, name, cache):
+    """Rows, cache length, canvas, commits and block states of every forward; recomputing everything changes nothing."""
+    case = CASES[name]
+    loop = loops[case["base"]]
+    prompt = FIXTURE["prompts"][int(name[-1])]
+    execute, step = loop._runner.execute, iter(case["steps"])
+
+    def checked(spans):
+        (span,) = spans
+        expected, pipeline = next(step), span.sequence.denoiser
+        assert _blocks(pipeline) == expected["blocks"]
+        assert span.sequence.canvas.tokens[: expected["end"]].tolist() == expected["canvas"]
+        assert pipeline.cached == expected["cache_len"]
+        if cache == "exact":
+            assert [span.window.start, span.window.end] == [expected["start"], expected["end"]]
+            assert pipeline._next_cached() - pipeline.cached == expected["kv_to_commit"]
+        (commit,) = execute(spans)
+        assert sorted(commit.positions) == expected["committed"]
+        return [commit]
+
+    loop._runner.execute = checked
+    try:
+        result = generate(loop, prompt, cache=cache, ignore_eos=True, **_request(case["params"]))
+    finally:
+        loop._runner.execute = execute
+    assert result.error is None
+    assert prompt + result.ids == case["final"]
+    assert result.stats.forwards == case["forwards"]
+
+
+def test_end_token_over_dream(golden, tmp_path):
+    """The reference goes on to finish the blocks right of the end token; we stop, with the same text."""
+    case = CASES["d2f_dream_eos_p0"]
+    end = case["params"]["eos_token_id"]
+    prompt = FIXTURE["prompts"][0]
+    shutil.copytree(golden / "dream" / "ckpt", tmp_path / "ckpt")
+    config = json.loads((tmp_path / "ckpt" / "config.json").read_text())
+    (tmp_path / "ckpt" / "config.json").write_text(json.dumps(config | {"eos_token_id": end}))
+    loop = make_loop(tmp_path / "ckpt", adapter=str(golden / "d2f" / "dream_adapter"))
+    result = generate(loop, prompt, **_request(case["params"]))
+    text = case["final"][len(prompt) :]
+    assert result.ids == text[: text.index(end)]
+    assert result.finish == "stop"
+    assert result.stats.forwards <= case["forwards"]
+
+
+@pytest.mark.parametrize("blocks", range(1, 17))
+def test_forward_count_with_skip_threshold_one(loops, blocks):
+    """29 n + 3 forwards for n blocks of 32 (arXiv 2608.23807's step levels): output length and nothing else."""
+    params = {"rule": "d2f", "block_length": 32, "threshold": 1.0, "add_threshold": 0.5, "activate_threshold": 0.9}
+    loop = loops["dream"]
+    result = generate(loop, [5, 6, 7], max_tokens=32 * blocks, ignore_eos=True, **params)
+    assert result.stats.forwards == 29 * blocks + 3
