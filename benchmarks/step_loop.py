@@ -30,6 +30,8 @@ class Stopwatch:
         self.seconds = 0.0
 
     def around(self, function):
+        """``function``, timed."""
+
         def timed(*args):
             started = time.perf_counter()
             result = function(*args)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import hypothesis
 import pytest
 import torch
 
@@ -14,6 +15,10 @@ GOLDEN = Path(os.environ.get("UNMASK_GOLDEN", SHARED / "golden"))
 TRIAL = SHARED / "tiny-trial"
 
 torch.set_num_threads(1)
+
+# Machines are shared: an example's time says nothing about the code. CI replays the same examples every time.
+hypothesis.settings.register_profile("unmask", deadline=None, derandomize="CI" in os.environ)
+hypothesis.settings.load_profile("unmask")
 
 
 @pytest.fixture(scope="session")

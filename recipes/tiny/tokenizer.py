@@ -72,12 +72,6 @@ def train(size: int = 1024, samples: int = 60_000, seed: int = 0) -> Tokenizer:
     return tokenizer
 
 
-def number_ids(tokenizer: Tokenizer) -> list[tuple[int, int]]:
-    """Pairs of (token id, value) of every number that is one token."""
-    ids = tokenizer.get_vocab()
-    return [(ids[prefix + str(n)], n) for n in range(101) for prefix in ("", SPACE)]
-
-
 def load(path: Path) -> Tokenizer:
     """Read a tokenizer, or train it once and write it there."""
     if not path.exists():

@@ -45,7 +45,7 @@ class Settings:
     tokens: int = 2200
     muon_lr: float = 0.01
     adam_lr: float = 0.002
-    decay_from: float = 0.25
+    decay_from: float = 0.2
     ema: float = 0.998
     save_seconds: float = 120.0
     stop_after: float = float("inf")
@@ -85,7 +85,7 @@ def make_rows(
         pipelined = rng.random() < (0.3 if len(answer) >= block else 0.05)
         row = build_row(
             noise, prompt, answer, KINDS.index(kind),
-            block_size=block, pipelined=pipelined, gentle=progress < 0.08 and rng.random() < 0.7,
+            block_size=block, pipelined=pipelined, gentle=progress < 0.06 and rng.random() < 0.7,
         )  # fmt: skip
         rows.append(row)
         used += len(row.tokens)
@@ -115,7 +115,7 @@ class Run:
         self.settings, self.rank = settings, rank
         self.tokenizer = vocabulary.load(settings.out / "tokenizer.json")
         self.model = TinyModel(Shape())
-        initialise(self.model, vocabulary.number_ids(self.tokenizer), settings.seed)
+        initialise(self.model, self.tokenizer.get_vocab(), settings.seed)
         self.optimiser = Optimiser(
             self.model, rank, settings.workers, settings.muon_lr, settings.adam_lr, settings.ema
         )

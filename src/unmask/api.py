@@ -130,13 +130,13 @@ class AsyncLLM:
         loop = await asyncio.to_thread(EngineLoop, EngineOptions(model=model, **options), progress)
         return cls(ThreadEngine(loop), PromptEncoder(model, loop.model.mask_id))
 
-    async def generate(self, prompt: Prompt, params: GenerationParams | None = None, *, raw: bool = False) -> Completion:
+    async def generate(
+        self, prompt: Prompt, params: GenerationParams | None = None, *, raw: bool = False
+    ) -> Completion:
         """Answer one prompt; run several concurrently to share forwards."""
         params = params or GenerationParams()
         job = _Job(self, prompt, params, raw)
-        async for delta in stream_text(
-            self._engine, self.prompts.tokenizer, job.prompt_ids, job.applied, params.stop
-        ):
+        async for delta in stream_text(self._engine, self.prompts.tokenizer, job.prompt_ids, job.applied, params.stop):
             job.take(delta)
         return job.completion()
 
@@ -146,9 +146,7 @@ class AsyncLLM:
         """The answer as it is decided. Leaving the iteration early cancels the request."""
         params = params or GenerationParams()
         job = _Job(self, prompt, params, raw)
-        async for delta in stream_text(
-            self._engine, self.prompts.tokenizer, job.prompt_ids, job.applied, params.stop
-        ):
+        async for delta in stream_text(self._engine, self.prompts.tokenizer, job.prompt_ids, job.applied, params.stop):
             yield delta
 
     async def close(self) -> None:

@@ -270,9 +270,7 @@ def _number(name: str, value: float | None, default: float, low: float, high: fl
 def _check_range(name: str, value: int, low: int, high: int | None, why: str = "") -> None:
     if value < low or (high is not None and value > high):
         bounds = f"at least {low}" if high is None else f"{low} to {high}"
-        raise InvalidValueError(
-            f"'{name}' is {value}; it must be {bounds}.", hint=f"{why}." if why else "", param=name
-        )
+        raise InvalidValueError(f"'{name}' is {value}; it must be {bounds}.", hint=f"{why}." if why else "", param=name)
 
 
 def _default(value: int | None, default: int) -> int:

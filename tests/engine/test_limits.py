@@ -27,8 +27,9 @@ def test_a_shorter_budget_gives_a_prefix(loop, rule):
     """Blocks are always whole, so under block-causal attention a budget cuts the text and changes nothing in it."""
     whole = generate(loop, PROMPT, max_tokens=64, block_length=16, ignore_eos=True, **rule).ids
     for max_tokens in (1, 15, 16, 17, 40):
-        assert generate(loop, PROMPT, max_tokens=max_tokens, block_length=16, ignore_eos=True, **rule).ids == (
-            whole[:max_tokens]
+        assert (
+            generate(loop, PROMPT, max_tokens=max_tokens, block_length=16, ignore_eos=True, **rule).ids
+            == (whole[:max_tokens])
         )
 
 

@@ -36,7 +36,7 @@ COPYING = {"copy", "reverse", "edit", "follow_up", "length"}
 
 def mixture(progress: float) -> dict[str, float]:
     """The mixture at a point of training: copying from the prompt is learned first."""
-    boost = 2.5 if progress < 0.10 else 1.0
+    boost = 2.5 if progress < 0.08 else 1.0
     return {kind: w * (boost if kind in COPYING else 1.0) for kind, w in MIXTURE.items()}
 
 

@@ -144,8 +144,8 @@ def compare(rng: Random, difficulty: float) -> Sample:
 
 def count(rng: Random, difficulty: float) -> Sample:
     """Count up or down, by ones or by larger steps; the answer spans up to two blocks."""
-    length = upto(rng, 3, 28, difficulty)
-    step = rng.choices((1, 2, 3, 4, 5, 10), (40, 25, 8, 7, 12, 8))[0]
+    length = upto(rng, 3, 24, difficulty)
+    step = rng.choices((1, 2, 3, 5, 10), (45, 25, 8, 14, 8))[0]
     length = min(length, 99 // step)
     low = (
         rng.randint(0, 99 - step * (length - 1)) if step < 5 else step * rng.randint(0, 100 // step - length)

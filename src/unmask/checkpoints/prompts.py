@@ -23,9 +23,13 @@ class PromptEncoder:
         """
         if isinstance(prompt, str):
             chat = self.template.exists and not raw
-            ids = self.template.encode([{"role": "user", "content": prompt}]) if chat else self.tokenizer.encode_text(prompt)
+            ids = (
+                self.template.encode([{"role": "user", "content": prompt}])
+                if chat
+                else self.tokenizer.encode_text(prompt)
+            )
         elif prompt and isinstance(prompt[0], dict):
-            ids = self.template.encode(prompt)  # type: ignore[arg-type]
+            ids = self.template.encode(prompt)
         else:
             ids = self.tokenizer.check_ids(prompt)  # type: ignore[arg-type]
         if not ids:

@@ -41,7 +41,7 @@ def propose(
     """Tokens [M] int64 and scores [M] ``score_dtype`` for ``logits`` [M, V] float32, which are overwritten.
 
     The mask is never proposed; its logit still counts in the softmax, as in the references. ``ends`` is None when
-    end tokens are free in every row, ``sampling`` when every row is greedy; rows of temperature 0 are greedy in any case.
+    end tokens are free in every row, ``sampling`` when every row is greedy; rows of temperature 0 always are.
     """
     if ends is not None:
         _forbid(logits, ends.ids, ends.never)

@@ -67,8 +67,12 @@ def step_context(layout: Layout, device: torch.device) -> StepContext:
     tokens = np.concatenate([sequence.tokens(stream)[rows] for sequence, rows, stream in windows])
     positions = np.concatenate([np.arange(rows.start, rows.stop) for _, rows, _ in windows])
     slots = np.concatenate([sequence.slots(stream)[rows] for sequence, rows, stream in windows])
-    groups = [_group(layout, first, last, device) for first, last in _groups(layout.spans)]
-    return StepContext(*(torch.from_numpy(array).to(device) for array in (tokens, positions, slots)), groups)
+    return StepContext(
+        token_ids=torch.from_numpy(tokens).to(device),
+        positions=torch.from_numpy(positions).to(device),
+        write_slots=torch.from_numpy(slots).to(device),
+        groups=[_group(layout, first, last, device) for first, last in _groups(layout.spans)],
+    )
 
 
 def masked_rows(layout: Layout, shifted: bool) -> MaskedRows:

@@ -39,12 +39,14 @@ class Mailbox:
         self._arrived = asyncio.Event()
 
     def put(self, event: CanvasEvent) -> None:
+        """Add an event."""
         if self._events and event.frame is not None:
             self._events[-1].frame = None
         self._events.append(event)
         self._arrived.set()
 
     async def get(self) -> CanvasEvent:
+        """The oldest event, waited for."""
         while not self._events:
             self._arrived.clear()
             await self._arrived.wait()
@@ -121,12 +123,18 @@ def _raise_if_failed(event: CanvasEvent) -> None:
 class ProcessEngine(EngineClient):
     """The engine in its own process: this process never runs a forward. Start it with ``launch``."""
 
+    def __init__(
+        self, process: subprocess.Popen[bytes], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        super().__init__()
+        self._process, self._reader, self._writer = process, reader, writer
+        self._reading: asyncio.Task[None] | None = None
+
     @classmethod
     async def launch(cls, options: EngineOptions, progress: Progress = lambda share: None) -> ProcessEngine:
         """Start the process and wait until the model is loaded. Raises the ``UnmaskError`` that loading met."""
-        self = cls()
         ours, theirs = socket.socketpair()
-        self._process = subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-m", "unmask.engine.worker", str(theirs.fileno())],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
@@ -134,7 +142,7 @@ class ProcessEngine(EngineClient):
             start_new_session=True,  # Ctrl-C reaches the server, which then stops its engine in order
         )
         theirs.close()
-        self._reader, self._writer = await asyncio.open_unix_connection(sock=ours)
+        self = cls(process, *await asyncio.open_unix_connection(sock=ours))
         try:
             await self._await_ready(progress)
         except BaseException:
@@ -173,7 +181,7 @@ class ProcessEngine(EngineClient):
     @property
     def alive(self) -> bool:
         """Whether the process runs and its reader listens."""
-        return self._process.poll() is None and not self._reading.done()
+        return self._process.poll() is None and self._reading is not None and not self._reading.done()
 
     def _send(self, command: wire.Command) -> None:
         if not self._writer.is_closing():
@@ -190,7 +198,7 @@ class ProcessEngine(EngineClient):
         except subprocess.TimeoutExpired:
             self._process.kill()
             await asyncio.to_thread(self._process.wait)
-        if hasattr(self, "_reading"):
+        if self._reading is not None:
             await self._reading
 
 
@@ -206,7 +214,10 @@ class ThreadEngine(EngineClient):
         self._thread.start()
 
     def _run(self) -> None:
-        self._loop.run(lambda report: self._asyncio.call_soon_threadsafe(self._deliver, report))
+        def publish(report: StepReport) -> None:
+            self._asyncio.call_soon_threadsafe(self._deliver, report)
+
+        self._loop.run(publish)
 
     @property
     def alive(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import time
+import traceback
 from collections.abc import Callable
 from copy import copy
 
@@ -15,7 +16,7 @@ from unmask.engine import wire
 from unmask.engine.options import EngineOptions
 from unmask.engine.pages import PageLedger, pages_for
 from unmask.engine.runner import Commit, Runner
-from unmask.engine.scheduler import Scheduler
+from unmask.engine.scheduler import Scheduler, Span
 from unmask.engine.sequence import Sequence
 from unmask.errors import ContextLengthError, EngineFaultError
 from unmask.events import CanvasEvent, EngineStats, StepReport
@@ -72,7 +73,11 @@ class EngineLoop:
         spans = self._scheduler.plan(started)
         events, self._refused = self._refused, []
         if spans:
-            commits = self._runner.execute(spans)
+            try:
+                commits = self._runner.execute(spans)
+            except Exception as error:
+                events += self._fail(spans, error)
+                commits = []
             now = time.monotonic()
             for commit in commits:
                 self.stats.rows += commit.span.window.end - commit.span.window.start
@@ -102,9 +107,7 @@ class EngineLoop:
                 self._stopping = True
 
     def _submit(self, command: wire.Submit) -> None:
-        sequence = Sequence(
-            command.request_id, command.prompt_ids, command.params, self.model, time.monotonic()
-        )
+        sequence = Sequence(command.request_id, command.prompt_ids, command.params, self.model, time.monotonic())
         if sequence.pages_needed > self._pages.total:
             message = f"The request needs {sequence.pages_needed} key/value pages; the engine has {self._pages.total}."
             self._refused.append(CanvasEvent.failure(command.request_id, ContextLengthError.code, message))
@@ -129,6 +132,14 @@ class EngineLoop:
         if event is not None and event.finish is not None:
             self._remove(sequence.request_id)
         return event
+
+    def _fail(self, spans: list[Span], error: Exception) -> list[CanvasEvent]:
+        """End the requests of a step that broke (out of memory, most likely); the engine goes on."""
+        traceback.print_exception(error)
+        message = f"The step failed: {type(error).__name__}: {error}"
+        for span in spans:
+            self._remove(span.sequence.request_id)
+        return [CanvasEvent.failure(span.sequence.request_id, EngineFaultError.code, message) for span in spans]
 
     def _gauges(self) -> EngineStats:
         stats, scheduler = self.stats, self._scheduler

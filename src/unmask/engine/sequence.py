@@ -35,7 +35,7 @@ class Sequence:
         self.committed = 0
         self._told = len(prompt_ids)
         self._arrived = now
-        # Each forward commits at least one token, so a request that needs more forwards than it has positions is broken.
+        # Each forward commits at least one token: a request that needs more than it has positions is broken.
         self._most_forwards = self.canvas.length - len(prompt_ids)
 
     @property
@@ -59,13 +59,14 @@ class Sequence:
         """Tokens of all positions [length]; the ``unconditional`` stream has its prompt masked."""
         if not unconditional:
             return self.canvas.tokens
-        tokens = self.canvas.tokens.copy()
+        tokens: NDArray[np.int64] = self.canvas.tokens.copy()
         tokens[: self.canvas.prompt_length] = self.canvas.mask_id
         return tokens
 
     def slots(self, unconditional: bool) -> NDArray[np.int64]:
         """Cache slots of all positions, at least [length]."""
-        return self._slots[int(unconditional)]
+        slots: NDArray[np.int64] = self._slots[int(unconditional)]
+        return slots
 
     def apply(self, window: Window, positions: list[int], tokens: list[int], now: float) -> None:
         """Take the commits of one forward over ``window``. Raises ``EngineFaultError`` if it did not get us further."""

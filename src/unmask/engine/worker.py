@@ -9,6 +9,7 @@ from __future__ import annotations
 import socket
 import sys
 import threading
+from contextlib import suppress
 
 from unmask.engine import wire
 from unmask.engine.loop import EngineLoop
@@ -39,10 +40,8 @@ def main() -> int:
     def publish(report: StepReport) -> None:
         connection.sendall(wire.pack(report))
 
-    try:
+    with suppress(BrokenPipeError, ConnectionResetError):  # the parent is gone, and everyone we could report to
         loop.run(publish)
-    except (BrokenPipeError, ConnectionResetError):
-        pass  # the parent is gone, and so is everyone we could report to
     return 0
 
 

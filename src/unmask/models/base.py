@@ -30,7 +30,7 @@ class AttentionGroup:
 
 @dataclass(slots=True)
 class StepContext:
-    """One step's rows: ``token_ids``, ``positions``, ``write_slots`` (where each row's keys and values go), [R] int64."""
+    """One step's rows: ``token_ids``, ``positions``, ``write_slots`` (where their keys and values go), [R] int64."""
 
     token_ids: Tensor
     positions: Tensor
@@ -45,7 +45,9 @@ class KeyValueCache:
     holds may be read by *later* steps is the denoiser's knowledge, not the cache's.
     """
 
-    def __init__(self, layers: int, slots: int, heads: int, size: int, dtype: torch.dtype, device: torch.device):
+    def __init__(
+        self, layers: int, slots: int, heads: int, size: int, dtype: torch.dtype, device: torch.device
+    ) -> None:
         self.layers = [torch.zeros(slots, 2 * heads, size, dtype=dtype, device=device) for _ in range(layers)]
 
 

@@ -1,0 +1,135 @@
+"""Opening and loading checkpoints: what is wrong is named, nothing foreign runs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from unmask.checkpoints.directory import EMBEDDED_MODEL, open_checkpoint
+from unmask.errors import CheckpointNotFoundError, InvalidCheckpointError, InvalidValueError, UnknownArchitectureError
+from unmask.models.load import load_model
+
+
+@pytest.fixture
+def copied(tmp_path):
+    path = tmp_path / "model"
+    shutil.copytree(open_checkpoint(EMBEDDED_MODEL).path, path)
+    return path
+
+
+def change_config(path, **changes):
+    config = json.loads((path / "config.json").read_text())
+    (path / "config.json").write_text(json.dumps(config | changes))
+
+
+def load(path):
+    return load_model(str(path), device="cpu")
+
+
+def test_the_embedded_model_is_small_and_loads():
+    path = open_checkpoint(EMBEDDED_MODEL).path
+    assert sum(file.stat().st_size for file in path.iterdir()) <= 12 * 10**6
+    model = load(EMBEDDED_MODEL)
+    assert model.spec.attention == "block_causal"
+
+
+def test_progress_is_reported_to_the_end(copied):
+    shares = []
+    load_model(str(copied), device="cpu", progress=shares.append)
+    assert shares == sorted(shares)
+    assert shares[-1] == pytest.approx(1.0)
+
+
+def test_a_missing_path():
+    with pytest.raises(CheckpointNotFoundError, match="no model at"):
+        load("/nowhere/at/all")
+
+
+def test_a_file_instead_of_a_directory(copied):
+    with pytest.raises(InvalidCheckpointError, match="is a file"):
+        load(copied / "config.json")
+
+
+def test_a_directory_without_config(tmp_path):
+    with pytest.raises(CheckpointNotFoundError, match=r"no config\.json"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '"x"', "[" * 100_000])
+def test_a_config_that_is_no_json_object(copied, text):
+    (copied / "config.json").write_text(text)
+    with pytest.raises(InvalidCheckpointError):
+        load(copied)
+
+
+@pytest.mark.parametrize("architectures", [None, [], ["LlamaForCausalLM"], "LLaDAModelLM", [3]])
+def test_an_unknown_architecture(copied, architectures):
+    change_config(copied, architectures=architectures)
+    with pytest.raises(UnknownArchitectureError, match="serve"):
+        load(copied)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"d_model": "128"}, {"n_layers": 0}, {"n_heads": True}, {"n_layers": 10**12}, {"rope_theta": -1},
+        {"alibi": True}, {"activation_type": "gelu"}, {"layer_norm_type": "low_precision"}, {"include_bias": True},
+        {"mask_token_id": 5000}, {"mask_token_id": "6"}, {"n_layers": 7}, {"d_model": 64}, {"block_size": 0},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_config_that_does_not_fit(copied, change):
+    change_config(copied, **change)
+    with pytest.raises(InvalidCheckpointError):
+        load(copied)
+
+
+def test_missing_and_broken_weights(copied):
+    weights = copied / "model.safetensors"
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InvalidCheckpointError, match="not a readable safetensors file"):
+        load(copied)
+    weights.write_bytes(b"\xff" * 100)
+    with pytest.raises(InvalidCheckpointError):
+        load(copied)
+    weights.unlink()
+    (copied / "pytorch_model.bin").write_bytes(b"pickle")
+    with pytest.raises(InvalidCheckpointError, match="pickle"):
+        load(copied)
+
+
+def test_sharded_weights_load_like_whole_ones(copied):
+    tensors = load_file(copied / "model.safetensors")
+    names = sorted(tensors)
+    shards = {"a.safetensors": names[::2], "b.safetensors": names[1::2]}
+    for file, part in shards.items():
+        save_file({name: tensors[name].clone() for name in part}, copied / file)
+    (copied / "model.safetensors").unlink()
+    index = {"weight_map": {name: file for file, part in shards.items() for name in part}}
+    (copied / "model.safetensors.index.json").write_text(json.dumps(index))
+    sharded, whole = load(copied), load(EMBEDDED_MODEL)
+    assert torch.equal(sharded.layers[3].qkv, whole.layers[3].qkv)
+    (copied / "b.safetensors").unlink()
+    with pytest.raises(InvalidCheckpointError, match=r"b\.safetensors"):
+        load(copied)
+
+
+def test_unknown_device_and_dtype(copied):
+    with pytest.raises(InvalidValueError) as caught:
+        load_model(str(copied), device="abacus")
+    assert caught.value.param == "device"
+    with pytest.raises(InvalidValueError) as caught:
+        load_model(str(copied), dtype="float12")
+    assert caught.value.param == "dtype"
+
+
+def test_an_adapter_for_another_model(golden):
+    with pytest.raises(InvalidCheckpointError, match="no weight for"):
+        load_model(str(golden / "dream" / "ckpt"), adapter=str(golden / "d2f" / "llada_adapter"), device="cpu")
+    with pytest.raises(CheckpointNotFoundError, match="adapter"):
+        load_model(str(golden / "dream" / "ckpt"), adapter="/nowhere", device="cpu")

@@ -1,0 +1,111 @@
+"""Special tokens in content are text; only the template's own markers are special."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unmask.checkpoints.directory import EMBEDDED_MODEL, open_checkpoint
+from unmask.checkpoints.prompts import PromptEncoder
+from unmask.errors import InvalidCheckpointError, InvalidValueError, UnsupportedValueError
+
+MASK = 6
+PROMPTS = PromptEncoder(EMBEDDED_MODEL, MASK)
+TOKENIZER = PROMPTS.tokenizer
+SPECIALS = TOKENIZER.specials
+
+
+def chat(*contents: str, role: str = "user") -> list[int]:
+    return PROMPTS.encode([{"role": role, "content": content} for content in contents])
+
+
+def test_the_layout_of_a_conversation():
+    ids = PROMPTS.encode(
+        [
+            {"role": "system", "content": "s"},
+            {"role": "user", "content": "a"},
+            {"role": "assistant", "content": "b"},
+            {"role": "user", "content": "c"},
+        ]
+    )
+    markers = {index: text for text, index in SPECIALS.items()}
+    shown = "".join(markers.get(index) or TOKENIZER.decode([index]) for index in ids)
+    assert shown == "<|startoftext|><|system|>s<|user|>a<|assistant|>b<|eot|><|user|>c<|assistant|>"
+
+
+@pytest.mark.parametrize("literal", sorted(SPECIALS))
+def test_a_special_literal_in_a_message_stays_text(literal):
+    plain, written = chat("say x"), chat(f"say {literal} x")
+    count = sum(index in SPECIALS.values() for index in written)
+    assert count == sum(index in SPECIALS.values() for index in plain)
+    assert MASK not in written
+    assert literal in TOKENIZER.decode(written)
+
+
+@given(st.text(alphabet=st.sampled_from("<|>usermd_askot\ue000\ue001 "), max_size=40))
+def test_no_content_can_forge_a_marker(content):
+    ids = chat(content)
+    assert [index for index in ids if index in SPECIALS.values()] == [
+        index for index in chat("x") if index in SPECIALS.values()
+    ]
+    assert content.strip() in TOKENIZER.decode(ids)
+
+
+def test_a_raw_text_prompt_is_text():
+    assert not set(TOKENIZER.encode_text("<|mdm_mask|><|endoftext|>")[1:]) & set(SPECIALS.values())
+
+
+def test_raw_ids_are_checked():
+    assert PROMPTS.encode([1, 2, 30]) == [1, 2, 30]
+    for bad in ([1, MASK], [1, TOKENIZER.size], [-1]):
+        with pytest.raises(InvalidValueError) as caught:
+            PROMPTS.encode(bad)
+        assert caught.value.param == "prompt"
+    with pytest.raises(InvalidValueError):
+        PROMPTS.encode([])
+
+
+@pytest.fixture
+def copied(tmp_path):
+    path = tmp_path / "model"
+    shutil.copytree(open_checkpoint(EMBEDDED_MODEL).path, path)
+    return path
+
+
+def test_a_model_without_template_refuses_chat(copied):
+    (copied / "chat_template.jinja").unlink()
+    prompts = PromptEncoder(str(copied), MASK)
+    assert prompts.encode("hello")
+    with pytest.raises(UnsupportedValueError):
+        prompts.encode([{"role": "user", "content": "hello"}])
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ raise_exception('no such role') }}",
+        "{{ messages[0].content.missing.attribute }}",
+        "{{ ''.__class__.__mro__ }}",
+        "{{ messages.append(1) }}",
+        "{% for i in range(100000) %}{% for j in range(1000) %}xxxxxxxxxxxxxxxxxxxxxx{% endfor %}{% endfor %}",
+        "{{ 1 // 0 }}",
+    ],
+)
+def test_a_hostile_template_ends_in_a_named_error(copied, template):
+    (copied / "chat_template.jinja").write_text(template)
+    prompts = PromptEncoder(str(copied), MASK)
+    with pytest.raises(InvalidValueError) as caught:
+        prompts.encode([{"role": "user", "content": "hello"}])
+    assert caught.value.param == "messages"
+
+
+def test_a_malformed_template_or_tokenizer_is_a_checkpoint_error(copied):
+    (copied / "chat_template.jinja").write_text("{% if %}")
+    with pytest.raises(InvalidCheckpointError):
+        PromptEncoder(str(copied), MASK)
+    (copied / "tokenizer.json").write_text("{}")
+    with pytest.raises(InvalidCheckpointError):
+        PromptEncoder(str(copied), MASK)

@@ -1,0 +1,122 @@
+"""Proposals against plain softmax arithmetic, and the shape of what is drawn."""
+
+from __future__ import annotations
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unmask.decoding.propose import EndTokens, Sampling, propose
+from unmask.decoding.random import uniform
+
+VOCAB, MASK = 12, 3
+
+
+def random_logits(seed: int, rows: int) -> torch.Tensor:
+    return torch.randn(rows, VOCAB, generator=torch.Generator().manual_seed(seed)) * 3
+
+
+def sampling(rows, temperature=1.0, top_p=1.0, top_k=0, tempered=False, seed=1, step=0):
+    position = torch.arange(rows)
+    return Sampling(
+        temperature=torch.full((rows,), temperature),
+        top_p=torch.full((rows,), top_p, dtype=torch.float64),
+        top_k=torch.full((rows,), top_k),
+        draw=uniform(torch.full((rows,), seed), position, torch.full((rows,), step)),
+        tempered=torch.full((rows,), tempered),
+    )
+
+
+@given(seed=st.integers(0, 10**6))
+def test_greedy_is_argmax_without_the_mask_and_its_softmax(seed):
+    logits = random_logits(seed, 5)
+    probabilities = torch.softmax(logits.double(), dim=-1)
+    allowed = probabilities.clone()
+    allowed[:, MASK] = -1
+    token, score = propose(logits.clone(), MASK, torch.float64, None, None)
+    assert token.tolist() == allowed.argmax(-1).tolist()
+    torch.testing.assert_close(score, allowed.max(-1).values)
+
+
+def test_a_mask_that_the_model_wants_is_not_proposed():
+    logits = torch.zeros(1, VOCAB)
+    logits[0, MASK] = 50.0
+    for how in (None, sampling(1)):
+        token, score = propose(logits.clone(), MASK, torch.float32, None, how)
+        assert token.item() != MASK
+        assert score.item() < 1e-9
+
+
+def test_end_tokens_can_be_forbidden_or_put_last():
+    logits = torch.zeros(3, VOCAB)
+    logits[:, 7] = 10.0
+    logits[:, 8] = 5.0
+    ends = EndTokens(
+        torch.tensor([7]), never=torch.tensor([True, False, False]), last=torch.tensor([False, True, False])
+    )
+    token, score = propose(logits, MASK, torch.float64, ends, None)
+    assert token.tolist() == [8, 7, 7]
+    assert score[0] > 0.9  # the softmax leaves the forbidden token out
+    assert score[1] == 0.0  # chosen, but committed only when nothing else is left
+    assert score[2] > 0.9
+
+
+def test_draws_follow_the_distribution():
+    logits = random_logits(5, 1)
+    logits[:, MASK] = -torch.inf
+    rows = 40_000
+    token, _ = propose(logits.repeat(rows, 1), MASK, torch.float32, None, sampling(rows, temperature=1.5))
+    expected = torch.softmax(logits[0] / 1.5, dim=-1)
+    observed = torch.bincount(token, minlength=VOCAB) / rows
+    torch.testing.assert_close(observed, expected, atol=0.012, rtol=0)
+
+
+def test_top_k_and_top_p_cut_the_tail():
+    logits = torch.log(torch.tensor([[0.4, 0.3, 0.2, 1e-9, 0.1, *[1e-9] * 7]])).repeat(5_000, 1)
+    by_k, _ = propose(logits.clone(), MASK, torch.float32, None, sampling(5_000, top_k=2))
+    assert set(by_k.tolist()) == {0, 1}
+    by_p, _ = propose(logits.clone(), MASK, torch.float32, None, sampling(5_000, top_p=0.75))
+    assert set(by_p.tolist()) == {0, 1, 2}
+    tiny, _ = propose(logits.clone(), MASK, torch.float32, None, sampling(5_000, top_p=1e-6))
+    assert set(tiny.tolist()) == {0}
+
+
+def test_the_score_of_a_drawn_token():
+    """D2F scores by the tempered, filtered distribution; the others by the model's own."""
+    logits = random_logits(9, 64)
+    own = torch.softmax(logits.double(), dim=-1)
+    token, score = propose(logits.clone(), MASK, torch.float64, None, sampling(64, temperature=0.5))
+    torch.testing.assert_close(score, own[torch.arange(64), token])
+    logits[:, MASK] = -torch.inf
+    tempered = torch.softmax(logits.double() / 0.5, dim=-1)
+    token, score = propose(logits.clone(), MASK, torch.float64, None, sampling(64, temperature=0.5, tempered=True))
+    torch.testing.assert_close(score, tempered[torch.arange(64), token], atol=1e-6, rtol=1e-6)
+
+
+def test_mixed_rows_equal_their_own_runs():
+    logits = random_logits(11, 6)
+    how = sampling(6)
+    how.temperature[::2] = 0.0
+    token, score = propose(logits.clone(), MASK, torch.float32, None, how)
+    greedy, greedy_score = propose(logits.clone(), MASK, torch.float32, None, None)
+    assert token[::2].tolist() == greedy[::2].tolist()
+    assert score[::2].tolist() == greedy_score[::2].tolist()
+
+
+def slow_uniform(seed: int, position: int, step: int) -> float:
+    """SplitMix64's finaliser over Python's unbounded integers."""
+    value = seed
+    for word in (0, position, step):
+        value = (value + word) % 2**64
+        value = (value + 0x9E3779B97F4A7C15) % 2**64
+        value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) % 2**64
+        value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) % 2**64
+        value ^= value >> 31
+    return (value >> 11) * 2.0**-53
+
+
+@given(seed=st.integers(-(2**63), 2**63 - 1), position=st.integers(0, 2**20), step=st.integers(0, 2**20))
+def test_uniform_is_splitmix(seed, position, step):
+    drawn = uniform(torch.tensor([seed]), torch.tensor([position]), torch.tensor([step])).item()
+    assert drawn == slow_uniform(seed, position, step)
+    assert 0 <= drawn < 1
