@@ -12,10 +12,10 @@ from typing import Any
 from unmask.checkpoints.prompts import PromptEncoder
 from unmask.checkpoints.weights import Progress
 from unmask.engine import wire
-from unmask.engine.client import ThreadEngine
 from unmask.engine.loop import EngineLoop
 from unmask.engine.options import EngineOptions
 from unmask.engine.text import TextAssembler, TextDelta, stream_text
+from unmask.engine.thread import ThreadEngine
 from unmask.errors import UnmaskError
 from unmask.events import FinishReason, RequestStats
 from unmask.params import DecodingParams, GenerationParams, resolve

@@ -1,0 +1,97 @@
+"""The engine in a process of its own. Nothing here imports torch: the process that serves HTTP never needs it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+
+from unmask.engine import wire
+from unmask.engine.client import EngineClient, Progress
+from unmask.engine.options import EngineOptions
+from unmask.errors import EngineUnavailableError, UnmaskError
+from unmask.events import StepReport
+
+
+class ProcessEngine(EngineClient):
+    """The engine in its own process: this process never runs a forward. Start it with ``launch``."""
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        super().__init__()
+        self._process, self._reader, self._writer = process, reader, writer
+        self._reading: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def launch(cls, options: EngineOptions, progress: Progress = lambda share: None) -> ProcessEngine:
+        """Start the process and wait until the model is loaded. Raises the ``UnmaskError`` that loading met."""
+        ours, theirs = socket.socketpair()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "unmask.engine.worker", str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            env=os.environ | options.as_environment(),
+            start_new_session=True,  # Ctrl-C reaches the server, which then stops its engine in order
+        )
+        theirs.close()
+        self = cls(process, *await asyncio.open_unix_connection(sock=ours))
+        try:
+            await self._await_ready(progress)
+        except BaseException:
+            await self.close()
+            raise
+        self._reading = asyncio.create_task(self._read())
+        return self
+
+    async def _await_ready(self, progress: Progress) -> None:
+        while (message := await self._receive()) is not None:
+            if isinstance(message, wire.Loading):
+                progress(message.share)
+            elif isinstance(message, wire.Ready):
+                self.model = message.model
+                return
+            elif isinstance(message, wire.LoadFailed):
+                raise UnmaskError.from_code(message.code, message.message, message.hint)
+        raise EngineUnavailableError(
+            f"The engine process ended while loading (exit code {self._process.wait()}).",
+            hint="Its last words stand above; out of memory is the usual cause.",
+        )
+
+    async def _receive(self) -> wire.Message | None:
+        try:
+            header = await self._reader.readexactly(wire.HEADER.size)
+            return wire.unpack_message(await self._reader.readexactly(wire.HEADER.unpack(header)[0]))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return None
+
+    async def _read(self) -> None:
+        while (message := await self._receive()) is not None:
+            if isinstance(message, StepReport):
+                self._deliver(message)
+        self._fail_all("The engine process has died; see the server's log.")
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs and its reader listens."""
+        return self._process.poll() is None and self._reading is not None and not self._reading.done()
+
+    def _send(self, command: wire.Command) -> None:
+        if isinstance(command, wire.Submit) and not self.alive:
+            raise EngineUnavailableError("The engine process is not running.", hint="Restart the server.")
+        if not self._writer.is_closing():
+            self._writer.write(wire.pack(command))
+
+    async def close(self) -> None:
+        """Ask the process to end, then make sure that it does."""
+        self._send(wire.Shutdown())
+        self._writer.close()
+        try:
+            await asyncio.to_thread(self._process.wait, 10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            await asyncio.to_thread(self._process.wait)
+        if self._reading is not None:
+            await self._reading

@@ -1,0 +1,46 @@
+"""The engine in a thread of this process: the in-process twin, for the Python API and for tests."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+from unmask.engine import wire
+from unmask.engine.client import EngineClient
+from unmask.engine.loop import EngineLoop
+from unmask.errors import EngineUnavailableError
+from unmask.events import StepReport
+
+
+class ThreadEngine(EngineClient):
+    """The in-process twin: the same loop in a thread of this process."""
+
+    def __init__(self, loop: EngineLoop) -> None:
+        super().__init__()
+        self.model = loop.model
+        self._loop = loop
+        self._asyncio = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._run, name="unmask-engine", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        def publish(report: StepReport) -> None:
+            self._asyncio.call_soon_threadsafe(self._deliver, report)
+
+        self._loop.run(publish)
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
+    def _send(self, command: wire.Command) -> None:
+        if not self.alive and isinstance(command, wire.Submit):
+            raise EngineUnavailableError("The engine is closed.", hint="Create a new one.")
+        self._loop.send(command)
+
+    async def close(self) -> None:
+        """Stop the loop after its running step."""
+        self._loop.send(wire.Shutdown())
+        await asyncio.to_thread(self._thread.join)
+        self._fail_all("The engine was closed.")
