@@ -25,7 +25,10 @@ _GAUGES: dict[str, tuple[str, Callable[[EngineStats], int]]] = {
 }
 
 _COUNTERS: dict[str, tuple[str, Callable[[EngineStats], int]]] = {
-    "unmask_engine_steps": ("Steps of the engine: forwards shared by all requests.", lambda stats: stats.steps),
+    "unmask_engine_steps": (
+        "Steps of the engine: forwards shared by all requests.",
+        lambda stats: stats.steps,
+    ),
     "unmask_canvas_tokens_computed": ("Positions through the model.", lambda stats: stats.rows),
     "unmask_tokens_committed": ("Tokens committed.", lambda stats: stats.tokens_committed),
     "unmask_tokens_discarded": ("Tokens computed, then thrown away.", lambda stats: stats.tokens_discarded),
@@ -33,27 +36,30 @@ _COUNTERS: dict[str, tuple[str, Callable[[EngineStats], int]]] = {
 
 
 class Metrics:
-    """All instruments of one app, in a registry of their own. ``stats`` gives the engine's latest numbers."""
+    """All instruments of one app, in a registry of their own, for the model served as ``name``.
 
-    def __init__(self, model: ModelInfo, stats: Callable[[], EngineStats]) -> None:
+    ``stats`` gives the engine's latest numbers.
+    """
+
+    def __init__(self, name: str, model: ModelInfo, stats: Callable[[], EngineStats]) -> None:
         self._registry = CollectorRegistry()
         self._last = EngineStats()
-        self._declare_engine(model, stats)
+        self._declare_engine(name, model, stats)
         self._declare_requests()
 
-    def _declare_engine(self, model: ModelInfo, stats: Callable[[], EngineStats]) -> None:
+    def _declare_engine(self, name: str, model: ModelInfo, stats: Callable[[], EngineStats]) -> None:
         about = Info("unmask_model", "The model being served.", registry=self._registry)
-        about.info({"name": model.name, "family": model.family, "paradigm": "diffusion"})
-        for name, (text, read) in _GAUGES.items():
-            gauge = Gauge(name, text, registry=self._registry)
+        about.info({"name": name, "family": model.family, "paradigm": "diffusion"})
+        for gauge_name, (text, read) in _GAUGES.items():
+            gauge = Gauge(gauge_name, text, registry=self._registry)
             gauge.set_function(lambda read=read: read(stats()))  # type: ignore[misc]
-        self._counters = {name: self._counter(name, text) for name, (text, _) in _COUNTERS.items()}
+        self._counters = {key: self._counter(key, text) for key, (text, _) in _COUNTERS.items()}
         self._step = self._histogram("unmask_denoise_step_seconds", "Wall time of one engine step.", _STEP_SECONDS)
         self._load = Gauge("unmask_load_seconds", "Time it took to load the model.", registry=self._registry)
 
     def _declare_requests(self) -> None:
         self._ends = Counter("unmask_requests", "Requests ended.", ["finish"], registry=self._registry)
-        self._errors = Counter("unmask_request_errors", "Errors sent.", ["code"], registry=self._registry)
+        self._responses = Counter("unmask_http_responses", "Responses.", ["status"], registry=self._registry)
         self._forwards = self._counter("unmask_forwards", "Forwards that ended requests took part in.")
         self._blocks = self._counter("unmask_blocks_committed", "Blocks of finished requests.")
         self._frames = self._counter("unmask_canvas_frames_sent", "Canvas frames handed to clients.")
@@ -114,9 +120,9 @@ class Metrics:
         """The engine ended a request with an error."""
         self._ends.labels("error").inc()
 
-    def error(self, code: str) -> None:
-        """An error of the catalogue went out to a client."""
-        self._errors.labels(code).inc()
+    def response(self, status: int) -> None:
+        """An HTTP response began."""
+        self._responses.labels(status).inc()
 
     def frame(self) -> None:
         """A canvas frame went out to a client."""

@@ -41,6 +41,7 @@ class ProcessEngine(EngineClient):
         try:
             await self._await_ready(progress)
         except BaseException:
+            process.kill()  # it holds no requests yet, and need not read its weights to the end first
             await self.close()
             raise
         self._reading = asyncio.create_task(self._read())
@@ -86,6 +87,7 @@ class ProcessEngine(EngineClient):
 
     async def close(self) -> None:
         """Ask the process to end, then make sure that it does."""
+        self._fail_all("The engine was closed.")
         self._send(wire.Shutdown())
         self._writer.close()
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import suppress
 
 from unmask.engine import wire
 from unmask.engine.client import EngineClient
@@ -27,7 +28,11 @@ class ThreadEngine(EngineClient):
         def publish(report: StepReport) -> None:
             self._asyncio.call_soon_threadsafe(self._deliver, report)
 
-        self._loop.run(publish)
+        try:
+            self._loop.run(publish)
+        finally:
+            with suppress(RuntimeError):  # the event loop may be closed already; then nobody waits
+                self._asyncio.call_soon_threadsafe(self._fail_all, "The engine has stopped.")
 
     @property
     def alive(self) -> bool:
@@ -43,4 +48,3 @@ class ThreadEngine(EngineClient):
         """Stop the loop after its running step."""
         self._loop.send(wire.Shutdown())
         await asyncio.to_thread(self._thread.join)
-        self._fail_all("The engine was closed.")

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 async def unless_disconnected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
-    """The result of ``work``. If the client leaves first, ``work`` is cancelled and ``ClientDisconnect`` raised.
+    """The result of ``work``. A client that leaves first cancels ``work``: raises ``ClientDisconnect``.
 
     The request's body must have been read: ``receive`` has nothing but the disconnect left to tell.
     """
@@ -29,7 +29,7 @@ async def unless_disconnected(receive: Receive, work: Coroutine[Any, Any, T]) ->
 
 
 async def merge(streams: Sequence[AsyncGenerator[T, None]]) -> AsyncGenerator[tuple[int, T], None]:
-    """All items of ``streams`` as they come, each with the number of its stream. Closes the streams at the end."""
+    """All items of ``streams`` as they come, each with its stream's number. Closes the streams at the end."""
     waiting = {asyncio.ensure_future(anext(stream)): number for number, stream in enumerate(streams)}
     try:
         while waiting:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import Annotated, Any, Literal
 
 import msgspec
 
+from unmask import __version__
 from unmask.events import RequestStats
 from unmask.params import DecodingParams
 from unmask.serving.wire import Only, WireModel
 
-ENGINE = f"unmask/{version('unmask')}"
+ENGINE = f"unmask/{__version__}"
 
 
 class UnmaskOptions(WireModel):
-    """The request's ``unmask`` object. ``steps`` counts forwards per block; ``canvas`` asks for canvas frames."""
+    """The request's ``unmask`` object. ``steps`` counts forwards per block; ``canvas`` asks for frames."""
 
     rule: str | None = None
     steps: int | None = None
@@ -28,6 +28,9 @@ class UnmaskOptions(WireModel):
     cache: str | None = None
     canvas: Literal["frames"] | None = None
     ignore_eos: bool | None = None
+    early_exit: bool | None = None
+    end_tokens: str | None = None
+    cfg_scale: float | None = None
     lookahead: Annotated[Any, Only()] = None
     priority: Annotated[Any, Only()] = None
     deadline_ms: Annotated[Any, Only()] = None
@@ -67,7 +70,7 @@ class GenerationReport(msgspec.Struct, frozen=True):
 
 
 class CanvasFrame(msgspec.Struct, frozen=True):
-    """The whole canvas after one step: each cell's text, null while it is masked. Never part of the answer."""
+    """The whole canvas after one step: each cell's text, null while masked. Never part of the answer."""
 
     seq: int
     cells: list[str | None]

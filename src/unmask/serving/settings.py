@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 class ServerSettings:
     """Where to listen and what to allow.
 
-    ``served_name``: the model's name on the wire; None takes the checkpoint's. ``max_waiting``: requests that may
-    wait beyond those running. ``keep_alive_seconds``: silence on a stream before a comment line is sent.
+    ``served_name``: the model's name on the wire; None takes the checkpoint's. ``max_waiting``: requests that
+    may wait beyond those running. ``keep_alive_seconds``: silence on a stream before a comment line is sent.
     """
 
     host: str = "127.0.0.1"

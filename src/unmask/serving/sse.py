@@ -31,7 +31,10 @@ class EventStream(Response):
     media_type = "text/event-stream"
 
     def __init__(
-        self, events: AsyncGenerator[bytes, None], held: AbstractContextManager[object], keep_alive_seconds: float
+        self,
+        events: AsyncGenerator[bytes, None],
+        held: AbstractContextManager[object],
+        keep_alive_seconds: float,
     ) -> None:
         super().__init__(headers={"cache-control": "no-cache", "x-accel-buffering": "no"})
         del self.headers["content-length"]

@@ -1,1 +1,1 @@
-"""Wire APIs. In each folder: wire (schema), parse, encode, stream (pure state machine) and ten-line routes."""
+"""Wire APIs. A folder each: wire (schema), parse, encode, stream (pure state machine), and short routes."""

@@ -1,0 +1,54 @@
+"""Every option of every verb, each with its environment variable."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+# The engine
+
+Adapter = Annotated[str | None, typer.Option(envvar="UNMASK_ADAPTER", help="LoRA directory to merge into the model.")]
+Device = Annotated[str, typer.Option(envvar="UNMASK_DEVICE", help="auto, cpu, cuda, cuda:1, ...")]
+Dtype = Annotated[str, typer.Option(envvar="UNMASK_DTYPE", help="float32, bfloat16 or float16.")]
+Attention = Annotated[
+    str | None, typer.Option(envvar="UNMASK_ATTENTION", help="full or block_causal, for checkpoints that do not say.")
+]
+MaxRunning = Annotated[int, typer.Option(envvar="UNMASK_MAX_RUNNING", min=1, help="Requests that share a step.")]
+MaxRows = Annotated[int, typer.Option(envvar="UNMASK_MAX_ROWS", min=1, help="Positions through the model in one step.")]
+KvTokens = Annotated[
+    int, typer.Option(envvar="UNMASK_KV_TOKENS", min=0, help="Key/value capacity in tokens; 0 derives it.")
+]
+Threads = Annotated[
+    int, typer.Option(envvar="UNMASK_THREADS", min=0, help="CPU threads of a forward; 0 leaves it to torch.")
+]
+
+# The server
+
+Host = Annotated[str, typer.Option(envvar="UNMASK_HOST", help="Address to listen on.")]
+Port = Annotated[
+    int, typer.Option(envvar="UNMASK_PORT", min=0, max=65535, help="Port to listen on; 0 takes a free one.")
+]
+ServedModelName = Annotated[
+    str | None, typer.Option(envvar="UNMASK_SERVED_MODEL_NAME", help="The model's name on the wire.")
+]
+ApiKey = Annotated[
+    str | None, typer.Option(envvar="UNMASK_API_KEY", help="Key that clients must send as bearer token.")
+]
+MaxWaiting = Annotated[
+    int, typer.Option(envvar="UNMASK_MAX_WAITING", min=0, help="Requests that may wait; more get a 503.")
+]
+
+# Decoding
+
+Rule = Annotated[str | None, typer.Option(envvar="UNMASK_RULE", help="Commit rule.")]
+Threshold = Annotated[float | None, typer.Option(envvar="UNMASK_THRESHOLD", help="Confidence that commits a token.")]
+Steps = Annotated[int | None, typer.Option(envvar="UNMASK_STEPS", help="Forwards per block.")]
+BlockLength = Annotated[int | None, typer.Option(envvar="UNMASK_BLOCK_LENGTH", help="Tokens denoised together.")]
+Temperature = Annotated[float | None, typer.Option(envvar="UNMASK_TEMPERATURE", help="0 takes the likeliest token.")]
+Seed = Annotated[int | None, typer.Option(envvar="UNMASK_SEED", help="Makes sampling repeatable.")]
+MaxTokens = Annotated[int | None, typer.Option(envvar="UNMASK_MAX_TOKENS", help="Length limit of an answer.")]
+
+# Output
+
+Json = Annotated[bool, typer.Option("--json", envvar="UNMASK_JSON", help="Print one JSON object.")]

@@ -1,0 +1,136 @@
+"""``unmask run``: ask a model in the terminal, once or as a conversation."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unmask.checkpoints.directory import EMBEDDED_MODEL
+from unmask.cli import options
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from unmask.cli.conversation import Conversation
+    from unmask.engine.options import EngineOptions
+    from unmask.params import GenerationParams
+
+Model = Annotated[str | None, typer.Argument(help="Model directory; the embedded model if left out.")]
+Prompt = Annotated[str | None, typer.Argument(help="What to ask; without it, a conversation.")]
+
+_PATH_STARTS = ("/", "./", "../", "~")
+
+
+def run(
+    model: Model = None,
+    prompt: Prompt = None,
+    rule: options.Rule = None,
+    threshold: options.Threshold = None,
+    steps: options.Steps = None,
+    block_length: options.BlockLength = None,
+    temperature: options.Temperature = None,
+    seed: options.Seed = None,
+    max_tokens: options.MaxTokens = None,
+    json: options.Json = False,
+    adapter: options.Adapter = None,
+    device: options.Device = "auto",
+    dtype: options.Dtype = "float32",
+    attention: options.Attention = None,
+    threads: options.Threads = 0,
+) -> None:
+    """Ask MODEL the PROMPT, or talk to it.
+
+    A single argument is the model if it is a path or the embedded model's name, and the prompt otherwise. A prompt
+    may also come from standard input. The canvas is shown while it is denoised if the output is a terminal.
+    """
+    from unmask.engine.options import EngineOptions
+    from unmask.params import GenerationParams
+
+    path, question = split_arguments(model, prompt)
+    if question is None and not sys.stdin.isatty():
+        question = sys.stdin.read().strip()
+    if question == "" or (json and question is None):
+        raise typer.BadParameter("there is nothing to ask.", param_hint="PROMPT")
+    engine = EngineOptions(
+        model=path, adapter=adapter, device=device, dtype=dtype, attention=attention, threads=threads
+    )
+    params = GenerationParams(
+        rule=rule,
+        threshold=threshold,
+        steps=steps,
+        block_length=block_length,
+        temperature=temperature,
+        seed=seed,
+        max_tokens=max_tokens,
+    )
+    _converse(engine, params, question, json=json)
+
+
+def split_arguments(first: str | None, second: str | None) -> tuple[str, str | None]:
+    """Model and prompt. A lone argument that is no model is a prompt for the embedded one."""
+    if first is None:
+        return EMBEDDED_MODEL, None
+    if second is not None:
+        return first, second
+    is_model = first == EMBEDDED_MODEL or first.startswith(_PATH_STARTS) or os.path.exists(first)
+    return (first, None) if is_model else (EMBEDDED_MODEL, first)
+
+
+def _converse(engine: EngineOptions, params: GenerationParams, question: str | None, *, json: bool) -> None:
+    """Load the model, answer the one question or as many as come, and stop the engine."""
+    import asyncio
+
+    from unmask.cli.conversation import Conversation
+    from unmask.cli.progress import loading
+
+    with asyncio.Runner() as runner:
+        with loading(engine.model) as progress:
+            conversation = runner.run(Conversation.open(engine, params, progress))
+        try:
+            if question is None:
+                _talk(runner, conversation)
+            else:
+                runner.run(_answer(conversation, question, json=json))
+        finally:
+            runner.run(conversation.close())
+
+
+def _talk(runner: asyncio.Runner, conversation: Conversation) -> None:
+    """Question and answer until end of input. Ctrl-C stops an answer; at the prompt it ends the conversation."""
+    import readline  # noqa: F401 (gives input() line editing and history)
+
+    from unmask.errors import UnmaskError
+
+    while True:
+        try:
+            question = input("> ").strip()
+        except (EOFError, KeyboardInterrupt):
+            print()
+            return
+        if not question:
+            continue
+        try:
+            runner.run(_answer(conversation, question, json=False))
+        except UnmaskError as error:
+            print(f"error: {error}", file=sys.stderr)
+        except KeyboardInterrupt:
+            print()
+
+
+async def _answer(conversation: Conversation, question: str, *, json: bool) -> None:
+    import msgspec
+
+    from unmask.cli.canvas_view import CanvasView
+
+    if json:
+        answer = await conversation.ask(question)
+        print(msgspec.json.encode(answer).decode())
+    elif not sys.stdout.isatty():
+        print((await conversation.ask(question)).text)
+    else:
+        with CanvasView(conversation.tokenizer, conversation.model.end_ids) as view:
+            answer = await conversation.ask(question, view.show)
+        view.finish(answer)

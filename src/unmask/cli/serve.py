@@ -1,0 +1,83 @@
+"""``unmask serve``: one model behind an OpenAI-compatible server."""
+
+from __future__ import annotations
+
+import ipaddress
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unmask.checkpoints.directory import EMBEDDED_MODEL
+from unmask.cli import options
+
+if TYPE_CHECKING:
+    from unmask.serving.served_model import ServedModel
+
+Model = Annotated[str, typer.Argument(envvar="UNMASK_MODEL", help="Model directory, or the embedded model's name.")]
+
+_BODY = '{"messages": [{"role": "user", "content": "What is 7 + 8?"}]}'
+
+
+def serve(
+    model: Model = EMBEDDED_MODEL,
+    host: options.Host = "127.0.0.1",
+    port: options.Port = 8000,
+    served_model_name: options.ServedModelName = None,
+    api_key: options.ApiKey = None,
+    adapter: options.Adapter = None,
+    device: options.Device = "auto",
+    dtype: options.Dtype = "float32",
+    attention: options.Attention = None,
+    max_running: options.MaxRunning = 32,
+    max_waiting: options.MaxWaiting = 128,
+    max_rows: options.MaxRows = 4096,
+    kv_tokens: options.KvTokens = 0,
+    threads: options.Threads = 0,
+) -> None:
+    """Serve MODEL over HTTP until interrupted."""
+    import asyncio
+
+    from unmask.cli.progress import loading
+    from unmask.engine.options import EngineOptions
+    from unmask.serving.server import run_server
+    from unmask.serving.settings import ServerSettings
+
+    if api_key == "":
+        raise typer.BadParameter("an empty key protects nothing.", param_hint="--api-key")
+    if api_key is None and not _is_loopback(host):
+        typer.echo(f"warning: anyone who reaches {host} may use this server; set --api-key.", err=True)
+    engine = EngineOptions(
+        model=model,
+        adapter=adapter,
+        device=device,
+        dtype=dtype,
+        attention=attention,
+        max_running=max_running,
+        max_rows=max_rows,
+        kv_tokens=kv_tokens,
+        threads=threads,
+    )
+    settings = ServerSettings(
+        host=host, port=port, served_name=served_model_name, api_key=api_key, max_waiting=max_waiting
+    )
+    announce = partial(_announce, secured=api_key is not None)
+    try:
+        with loading(model) as progress:
+            asyncio.run(run_server(engine, settings, progress=progress, announce=announce))
+    except asyncio.CancelledError:  # interrupted while the model was loading
+        raise typer.Exit(130) from None
+
+
+def _announce(model: ServedModel, url: str, *, secured: bool) -> None:
+    info = model.engine.model
+    typer.echo(f"Serving {model.name} ({info.family}, {info.parameters / 1e6:.3g}M parameters) on {url}", err=True)
+    key = '-H "authorization: Bearer $UNMASK_API_KEY" ' if secured else ""
+    typer.echo(f"Try: curl {url}/v1/chat/completions {key}-H 'content-type: application/json' -d '{_BODY}'", err=True)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,1 @@
+"""OpenAI chat completions. A request passes wire, parse, then encode or stream; routes shows the way."""

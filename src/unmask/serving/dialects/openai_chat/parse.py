@@ -1,0 +1,45 @@
+"""From the request body to messages and parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from unmask.params import GenerationParams
+from unmask.serving.dialects.openai_chat.wire import ChatRequest, Content, Message
+from unmask.serving.dialects.openai_common.parse import agree, parse_params, wants_usage
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedChat:
+    """A chat request in the engine's words. ``names`` maps parameters to the request's fields, for errors."""
+
+    messages: list[dict[str, str]]
+    params: GenerationParams
+    include_usage: bool
+    names: dict[str, str]
+
+
+def parse(body: ChatRequest) -> ParsedChat:
+    """The meaning of ``body``. Raises ``InvalidValueError`` where fields contradict each other."""
+    max_tokens = agree("max_tokens", body.max_tokens, "max_completion_tokens", body.max_completion_tokens)
+    limit = "max_tokens" if body.max_completion_tokens is None else "max_completion_tokens"
+    return ParsedChat(
+        messages=parse_messages(body.messages),
+        params=parse_params(body, max_tokens),
+        include_usage=wants_usage(body),
+        names={"prompt": "messages", "max_tokens": limit},
+    )
+
+
+def parse_messages(messages: list[Message]) -> list[dict[str, str]]:
+    """The conversation as chat templates expect it."""
+    return [{"role": _role(message.role), "content": _text(message.content)} for message in messages]
+
+
+def _role(role: str) -> str:
+    """Newer clients say "developer" where chat templates say "system"."""
+    return "system" if role == "developer" else role
+
+
+def _text(content: Content) -> str:
+    return content if isinstance(content, str) else "".join(part.text for part in content)

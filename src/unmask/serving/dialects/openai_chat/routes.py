@@ -1,0 +1,36 @@
+"""POST /v1/chat/completions."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from unmask.serving.connection import unless_disconnected
+from unmask.serving.dialects.openai_chat.encode import encode
+from unmask.serving.dialects.openai_chat.parse import parse
+from unmask.serving.dialects.openai_chat.stream import ChatStream
+from unmask.serving.dialects.openai_chat.wire import ChatRequest
+from unmask.serving.dialects.openai_common.encode import Head, json_response, usage
+from unmask.serving.dialects.openai_common.parse import field_names
+from unmask.serving.dialects.openai_common.stream import FrameEncoder, stream_response
+from unmask.serving.served_model import Served
+
+router = APIRouter()
+
+
+@router.post("/v1/chat/completions")
+async def create_chat_completion(body: ChatRequest, request: Request, model: Served) -> Response:
+    """Answer a conversation, streamed or at once."""
+    model.check_name(body.model)
+    chat = parse(body)
+    with field_names(**chat.names):
+        prompt = await model.encode_chat(chat.messages)
+        admission = model.admit([prompt], chat.params)
+    head = Head.new("chatcmpl", model.name)
+    if body.stream:
+        frames = FrameEncoder.of(model)
+        chunks = ChatStream(head, admission.generations[0], frames, include_usage=chat.include_usage)
+        return stream_response(admission, chunks, request)
+    with admission:
+        outcomes = await unless_disconnected(request.receive, admission.outcomes())
+    return json_response(encode(head, outcomes[0], usage(admission, outcomes)))

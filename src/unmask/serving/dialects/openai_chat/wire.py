@@ -1,0 +1,128 @@
+"""The schema of POST /v1/chat/completions: request, response and chunk."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+from pydantic import Discriminator, Field, Tag
+
+from unmask.events import FinishReason
+from unmask.serving.dialects.openai_common.wire import OpenAIRequest, Usage
+from unmask.serving.extension import FrameExtension, GenerationReport
+from unmask.serving.wire import Only, WireModel
+
+
+class TextPart(WireModel):
+    """A piece of a message's content; other types than text are not supported."""
+
+    type: Annotated[str, Only("text")]
+    text: str
+
+
+def _kind(content: Any) -> str:
+    return "<parts>" if isinstance(content, list) else "<text>"
+
+
+Content = Annotated[Annotated[str, Tag("<text>")] | Annotated[list[TextPart], Tag("<parts>")], Discriminator(_kind)]
+
+
+class Message(WireModel):
+    """A message of the conversation. What an earlier answer of ours holds may be sent back as it came."""
+
+    role: Annotated[str, Only("system", "developer", "user", "assistant")]
+    content: Content
+    name: Annotated[Any, Only()] = None
+    refusal: Annotated[Any, Only()] = None
+    audio: Annotated[Any, Only()] = None
+    function_call: Annotated[Any, Only()] = None
+    tool_calls: Annotated[Any, Only([])] = None
+    annotations: Annotated[Any, Only([])] = None
+
+
+class ChatRequest(OpenAIRequest):
+    """The request body. ``max_completion_tokens`` is another name of ``max_tokens``."""
+
+    messages: Annotated[list[Message], Field(min_length=1)]
+    max_completion_tokens: int | None = None
+    metadata: dict[str, str] | None = None  # labels, as user is
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+    parallel_tool_calls: bool | None = None  # says how to call tools, of which there are none
+
+    logprobs: Annotated[Any, Only(False)] = None
+    top_logprobs: Annotated[Any, Only(0)] = None
+    response_format: Annotated[Any, Only({"type": "text"})] = None
+    tools: Annotated[Any, Only([])] = None
+    tool_choice: Annotated[Any, Only("none", "auto")] = None
+    functions: Annotated[Any, Only([])] = None
+    function_call: Annotated[Any, Only("none", "auto")] = None
+    modalities: Annotated[Any, Only(["text"])] = None
+    audio: Annotated[Any, Only()] = None
+    moderation: Annotated[Any, Only()] = None
+    prediction: Annotated[Any, Only()] = None
+    prompt_cache_options: Annotated[Any, Only()] = None
+    prompt_cache_retention: Annotated[Any, Only()] = None
+    reasoning_effort: Annotated[Any, Only("none")] = None
+    service_tier: Annotated[Any, Only("auto", "default")] = None
+    store: Annotated[Any, Only(False)] = None
+    verbosity: Annotated[Any, Only("medium")] = None
+    web_search_options: Annotated[Any, Only()] = None
+
+
+class AnswerMessage(msgspec.Struct, frozen=True):
+    """The assistant's message."""
+
+    content: str
+    role: Literal["assistant"] = "assistant"
+    refusal: None = None
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """The one answer."""
+
+    index: int
+    message: AnswerMessage
+    finish_reason: FinishReason
+    logprobs: None = None
+
+
+class ChatCompletion(msgspec.Struct, frozen=True, kw_only=True):
+    """The response body."""
+
+    id: str
+    object: Literal["chat.completion"] = "chat.completion"
+    created: int
+    model: str
+    choices: list[Choice]
+    usage: Usage
+    unmask: GenerationReport
+
+
+class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a chunk adds to the message."""
+
+    role: str | UnsetType = UNSET
+    content: str | UnsetType = UNSET
+
+
+class ChunkChoice(msgspec.Struct, frozen=True):
+    """The one answer's part of a chunk; ``finish_reason`` is null until its last one."""
+
+    index: int
+    delta: Delta
+    finish_reason: FinishReason | None = None
+    logprobs: None = None
+
+
+class ChatChunk(msgspec.Struct, frozen=True, kw_only=True):
+    """One event of a stream. ``usage`` is there only if asked for, and null on all chunks but the last."""
+
+    id: str
+    object: Literal["chat.completion.chunk"] = "chat.completion.chunk"
+    created: int
+    model: str
+    choices: list[ChunkChoice]
+    usage: Usage | UnsetType | None = UNSET
+    unmask: GenerationReport | FrameExtension | UnsetType = UNSET

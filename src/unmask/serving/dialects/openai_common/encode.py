@@ -1,0 +1,37 @@
+"""What every OpenAI response and chunk begins with, and how it becomes an HTTP response."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from dataclasses import dataclass
+
+import msgspec
+from starlette.responses import Response
+
+from unmask.serving.dialects.openai_common.wire import Usage
+from unmask.serving.generation import Admission, Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Identity of one response; the same on all chunks of a stream."""
+
+    id: str
+    created: int
+    model: str
+
+    @classmethod
+    def new(cls, prefix: str, model: str) -> Head:
+        """A head with a fresh id and the present time."""
+        return cls(f"{prefix}-{secrets.token_hex(12)}", int(time.time()), model)
+
+
+def usage(admission: Admission, outcomes: list[Outcome]) -> Usage:
+    """Tokens of all prompts and all outcomes."""
+    return Usage.of(admission.prompt_tokens, sum(outcome.completion_tokens for outcome in outcomes))
+
+
+def json_response(body: msgspec.Struct) -> Response:
+    """``body`` as a successful HTTP response."""
+    return Response(msgspec.json.encode(body), media_type="application/json")

@@ -1,0 +1,79 @@
+"""From the shared request fields to ``GenerationParams``, and back to field names when something is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from unmask.errors import InvalidValueError, UnmaskError
+from unmask.params import GenerationParams
+from unmask.serving.dialects.openai_common.wire import OpenAIRequest
+from unmask.serving.extension import UnmaskOptions
+
+T = TypeVar("T")
+
+
+def parse_params(body: OpenAIRequest, max_tokens: int | None) -> GenerationParams:
+    """What ``body`` asks for; ``max_tokens`` has been settled by the dialect."""
+    options = body.unmask or UnmaskOptions()
+    if body.stream_options is not None and not body.stream:
+        raise InvalidValueError("'stream_options' needs 'stream': true.", param="stream_options")
+    if options.canvas is not None and not body.stream:
+        raise InvalidValueError("'unmask.canvas' needs 'stream': true.", param="unmask.canvas")
+    ignore_eos = agree("ignore_eos", body.ignore_eos, "unmask.ignore_eos", options.ignore_eos)
+    return GenerationParams(
+        max_tokens=max_tokens,
+        min_tokens=body.min_tokens,
+        temperature=body.temperature,
+        top_p=body.top_p,
+        top_k=body.top_k,
+        seed=body.seed,
+        stop=parse_stop(body),
+        ignore_eos=bool(ignore_eos),
+        rule=options.rule,
+        steps=options.steps,
+        block_length=options.block_length,
+        threshold=options.threshold,
+        factor=options.factor,
+        add_threshold=options.add_threshold,
+        activate_threshold=options.activate_threshold,
+        max_live_blocks=options.max_live_blocks,
+        cache=options.cache,
+        early_exit=bool(options.early_exit),
+        end_tokens=options.end_tokens,
+        cfg_scale=options.cfg_scale,
+        frames=options.canvas == "frames",
+    )
+
+
+def parse_stop(body: OpenAIRequest) -> tuple[str, ...]:
+    """The stop strings; one string is a list of one."""
+    if body.stop is None:
+        return ()
+    return (body.stop,) if isinstance(body.stop, str) else tuple(body.stop)
+
+
+def wants_usage(body: OpenAIRequest) -> bool:
+    """Whether a stream shall end with a usage chunk."""
+    return body.stream_options is not None and bool(body.stream_options.include_usage)
+
+
+def agree(name: str, value: T | None, other_name: str, other: T | None) -> T | None:
+    """The value of a field that has two names. Raises ``InvalidValueError`` if they contradict each other."""
+    if value is not None and other is not None and value != other:
+        raise InvalidValueError(f"'{name}' and '{other_name}' differ.", hint="Send one of them.", param=other_name)
+    return other if value is None else value
+
+
+@contextmanager
+def field_names(**names: str) -> Iterator[None]:
+    """Errors from inside name parameters; let them name request fields, those in ``names`` first."""
+    try:
+        yield
+    except UnmaskError as error:
+        if error.param in names:
+            error.param = names[error.param]
+        elif error.param in UnmaskOptions.model_fields:
+            error.param = f"unmask.{error.param}"
+        raise

@@ -1,0 +1,1 @@
+"""OpenAI text completions. A request passes wire, parse, then encode or stream; routes shows the way."""

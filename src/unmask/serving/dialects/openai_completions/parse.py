@@ -1,0 +1,35 @@
+"""From the request body to prompts and parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from unmask.params import GenerationParams
+from unmask.serving.dialects.openai_common.parse import parse_params, wants_usage
+from unmask.serving.dialects.openai_completions.wire import CompletionRequest, Prompt
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedCompletion:
+    """A completion request in the engine's words. Prompts are all texts, or all token ids."""
+
+    texts: list[str]
+    ids: list[list[int]]
+    params: GenerationParams
+    include_usage: bool
+
+
+def parse(body: CompletionRequest) -> ParsedCompletion:
+    """The meaning of ``body``. Raises ``InvalidValueError`` where fields contradict each other."""
+    texts, ids = _prompts(body.prompt)
+    return ParsedCompletion(texts, ids, parse_params(body, body.max_tokens), wants_usage(body))
+
+
+def _prompts(prompt: Prompt) -> tuple[list[str], list[list[int]]]:
+    """The four ways to write a prompt as one list of texts and one list of id lists; one of them is empty."""
+    if isinstance(prompt, str):
+        return [prompt], []
+    texts = [entry for entry in prompt if isinstance(entry, str)]
+    many_ids = [entry for entry in prompt if isinstance(entry, list)]
+    ids = [entry for entry in prompt if isinstance(entry, int)]
+    return texts, [ids] if ids else many_ids

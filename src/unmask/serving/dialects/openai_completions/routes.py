@@ -1,0 +1,36 @@
+"""POST /v1/completions."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from unmask.serving.connection import unless_disconnected
+from unmask.serving.dialects.openai_common.encode import Head, json_response, usage
+from unmask.serving.dialects.openai_common.parse import field_names
+from unmask.serving.dialects.openai_common.stream import FrameEncoder, stream_response
+from unmask.serving.dialects.openai_completions.encode import encode
+from unmask.serving.dialects.openai_completions.parse import parse
+from unmask.serving.dialects.openai_completions.stream import CompletionStream
+from unmask.serving.dialects.openai_completions.wire import CompletionRequest
+from unmask.serving.served_model import Served
+
+router = APIRouter()
+
+
+@router.post("/v1/completions")
+async def create_completion(body: CompletionRequest, request: Request, model: Served) -> Response:
+    """Continue each prompt, streamed or at once."""
+    model.check_name(body.model)
+    parsed = parse(body)
+    with field_names():
+        prompts = [model.tokenizer.check_ids(ids) for ids in parsed.ids] or await model.encode_texts(parsed.texts)
+        admission = model.admit(prompts, parsed.params)
+    head = Head.new("cmpl", model.name)
+    if body.stream:
+        frames = [FrameEncoder.of(model) for _ in prompts]
+        chunks = CompletionStream(head, admission.generations, frames, include_usage=parsed.include_usage)
+        return stream_response(admission, chunks, request)
+    with admission:
+        outcomes = await unless_disconnected(request.receive, admission.outcomes())
+    return json_response(encode(head, outcomes, usage(admission, outcomes)))

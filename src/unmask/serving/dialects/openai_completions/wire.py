@@ -1,0 +1,86 @@
+"""The schema of POST /v1/completions: request, response and chunk."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+from pydantic import Discriminator, Field, Tag
+
+from unmask.events import FinishReason
+from unmask.serving.dialects.openai_common.wire import OpenAIRequest, Usage
+from unmask.serving.extension import FrameExtension, GenerationReport
+from unmask.serving.wire import Only
+
+
+def _kind(prompt: Any) -> str:
+    if not isinstance(prompt, list):
+        return "<text>"
+    first = prompt[0] if prompt else ""
+    return {int: "<ids>", list: "<many ids>"}.get(type(first), "<texts>")
+
+
+_Ids = Annotated[list[int], Field(min_length=1)]
+_Texts = Annotated[list[str], Field(min_length=1)]
+
+Prompt = Annotated[
+    Annotated[str, Tag("<text>")]
+    | Annotated[_Texts, Tag("<texts>")]
+    | Annotated[_Ids, Tag("<ids>")]
+    | Annotated[list[_Ids], Tag("<many ids>")],
+    Discriminator(_kind),
+]
+
+
+class CompletionRequest(OpenAIRequest):
+    """The request body. Several prompts give several choices, in the prompts' order."""
+
+    prompt: Prompt
+
+    echo: Annotated[Any, Only(False)] = None
+    logprobs: Annotated[Any, Only()] = None
+    suffix: Annotated[Any, Only()] = None
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """One prompt's completion. ``unmask`` is here when the request had several prompts."""
+
+    index: int
+    text: str
+    finish_reason: FinishReason
+    logprobs: None = None
+    unmask: GenerationReport | UnsetType = UNSET
+
+
+class Completion(msgspec.Struct, frozen=True, kw_only=True):
+    """The response body. ``unmask`` is here when the request had one prompt."""
+
+    id: str
+    object: Literal["text_completion"] = "text_completion"
+    created: int
+    model: str
+    choices: list[Choice]
+    usage: Usage
+    unmask: GenerationReport | UnsetType = UNSET
+
+
+class ChunkChoice(msgspec.Struct, frozen=True):
+    """One prompt's part of a chunk; ``finish_reason`` is null until its last one."""
+
+    index: int
+    text: str = ""
+    finish_reason: FinishReason | None = None
+    logprobs: None = None
+
+
+class CompletionChunk(msgspec.Struct, frozen=True, kw_only=True):
+    """One event of a stream; ``unmask`` belongs to the chunk's one choice."""
+
+    id: str
+    object: Literal["text_completion"] = "text_completion"
+    created: int
+    model: str
+    choices: list[ChunkChoice]
+    usage: Usage | UnsetType | None = UNSET
+    unmask: GenerationReport | FrameExtension | UnsetType = UNSET

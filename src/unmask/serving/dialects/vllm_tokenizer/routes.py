@@ -1,0 +1,56 @@
+"""POST /tokenize, POST /detokenize, GET /tokenizer_info."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from unmask.errors import InvalidValueError
+from unmask.serving.dialects.openai_chat.parse import parse_messages
+from unmask.serving.dialects.openai_common.encode import json_response
+from unmask.serving.dialects.vllm_tokenizer.wire import DetokenizeRequest, Text, TokenizeRequest, Tokens
+from unmask.serving.served_model import Served, ServedModel
+
+router = APIRouter()
+
+
+@router.post("/tokenize")
+async def tokenize(body: TokenizeRequest, model: Served) -> Response:
+    """The ids of a text, or of a conversation as the chat endpoint would see it."""
+    model.check_name(body.model)
+    ids = await _encode(body, model)
+    pieces = model.tokenizer.pieces(ids) if body.return_token_strs else None
+    return json_response(Tokens(len(ids), model.engine.model.context_length, ids, pieces))
+
+
+async def _encode(body: TokenizeRequest, model: ServedModel) -> list[int]:
+    if (body.prompt is None) == (body.messages is None):
+        raise InvalidValueError("Give either 'prompt' or 'messages'.", param="prompt")
+    if body.prompt is not None:
+        return (await model.encode_texts([body.prompt], add_begin=body.add_special_tokens is not False))[0]
+    if body.add_special_tokens:
+        raise InvalidValueError("The chat template sets special tokens itself.", param="add_special_tokens")
+    return await model.encode_chat(parse_messages(body.messages or []))
+
+
+@router.post("/detokenize")
+async def detokenize(body: DetokenizeRequest, model: Served) -> Response:
+    """The text of ids, special tokens shown."""
+    model.check_name(body.model)
+    size = model.tokenizer.size
+    for position, index in enumerate(body.tokens):
+        if not 0 <= index < size:
+            raise InvalidValueError(f"Token id {index} is outside 0 to {size - 1}.", param=f"tokens[{position}]")
+    return json_response(Text(model.tokenizer.decode(body.tokens, keep_special=True)))
+
+
+@router.get("/tokenizer_info")
+async def tokenizer_info(model: Served) -> dict[str, Any]:
+    """The checkpoint's tokenizer configuration, chat template included."""
+    return {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        **model.tokenizer.config,
+        "chat_template": model.template.source,
+    }

@@ -1,0 +1,44 @@
+"""The schemas of /tokenize, /detokenize and /tokenizer_info."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from pydantic import Field
+
+from unmask.serving.dialects.openai_chat.wire import Message
+from unmask.serving.wire import Only, RequestBody
+
+
+class TokenizeRequest(RequestBody):
+    """Either ``prompt`` (text) or ``messages`` (a conversation, through the chat template)."""
+
+    model: str | None = None
+    prompt: str | None = None
+    messages: Annotated[list[Message], Field(min_length=1)] | None = None
+    add_special_tokens: bool | None = None
+    add_generation_prompt: Annotated[Any, Only(True)] = None
+    return_token_strs: bool = False
+
+
+class Tokens(msgspec.Struct, frozen=True):
+    """The response of /tokenize."""
+
+    count: int
+    max_model_len: int
+    tokens: list[int]
+    token_strs: list[str] | None
+
+
+class DetokenizeRequest(RequestBody):
+    """Ids to turn into text; special tokens are shown."""
+
+    model: str | None = None
+    tokens: list[int]
+
+
+class Text(msgspec.Struct, frozen=True):
+    """The response of /detokenize."""
+
+    prompt: str

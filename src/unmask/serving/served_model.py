@@ -1,0 +1,95 @@
+"""The one loaded model, as the endpoints see it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from functools import partial
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from unmask.checkpoints.prompts import PromptEncoder
+from unmask.engine.client import EngineClient
+from unmask.engine.text import TextDelta
+from unmask.errors import EngineUnavailableError, InvalidValueError, ModelNotFoundError, QueueFullError
+from unmask.metrics import Metrics
+from unmask.params import GenerationParams, resolve
+from unmask.serving.generation import Admission, Generation
+
+
+class ServedModel:
+    """Engine, tokenizer and chat template under one name, behind a queue of bounded length.
+
+    ``capacity`` bounds the requests in the engine, running and waiting together.
+    """
+
+    def __init__(self, engine: EngineClient, prompts: PromptEncoder, *, name: str, capacity: int) -> None:
+        self.engine = engine
+        self.name = name
+        self.created = int(time.time())
+        self.tokenizer = prompts.tokenizer
+        self.template = prompts.template
+        self.metrics = Metrics(name, engine.model, lambda: engine.stats)
+        self._capacity = capacity
+        self._admitted = 0
+        engine.on_step = self.metrics.step
+
+    def check_name(self, name: str | None) -> None:
+        """Raises ``ModelNotFoundError`` unless ``name`` is this model, or not said."""
+        if name is not None and name != self.name:
+            raise ModelNotFoundError(
+                f"Model '{name[:100]}' is not served here.", hint=f"Use '{self.name}'.", param="model"
+            )
+
+    def check_alive(self) -> None:
+        """Raises ``EngineUnavailableError`` unless the engine takes requests."""
+        if not self.engine.alive:
+            raise EngineUnavailableError("The engine has died.", hint="See the server's log, then restart it.")
+
+    async def encode_chat(self, messages: list[dict[str, str]]) -> list[int]:
+        """Prompt ids of a conversation. Runs in a thread: long prompts must not hold up other requests."""
+        return await asyncio.to_thread(self.template.encode, messages)
+
+    async def encode_texts(self, texts: list[str], *, add_begin: bool = True) -> list[list[int]]:
+        """Prompt ids of plain texts, in a thread like ``encode_chat``."""
+        encode = partial(self.tokenizer.encode_text, add_begin=add_begin)
+        return await asyncio.to_thread(lambda: [encode(text) for text in texts])
+
+    def admit(self, prompts: list[list[int]], params: GenerationParams) -> Admission:
+        """Check ``params`` for each prompt and take places in the queue; the admission must be left again.
+
+        Raises what ``resolve`` raises, ``EngineUnavailableError`` or ``QueueFullError``.
+        """
+        generations = [self._generation(prompt, params) for prompt in prompts]
+        self.check_alive()
+        if len(prompts) > self._capacity:
+            raise InvalidValueError(
+                f"{len(prompts)} prompts at once; this server holds {self._capacity}.",
+                hint="Send fewer prompts in one request.",
+                param="prompt",
+            )
+        if self._admitted + len(prompts) > self._capacity:
+            raise QueueFullError(f"{self._admitted} requests are being served.", hint="Try again shortly.")
+        self._admitted += len(prompts)
+        return Admission(generations, self._start, self._release)
+
+    def _generation(self, prompt: list[int], params: GenerationParams) -> Generation:
+        if not prompt:
+            raise InvalidValueError("The prompt is empty.", hint="Give at least one token.", param="prompt")
+        return Generation(prompt, resolve(params, self.engine.model, len(prompt)), params.stop)
+
+    def _start(self, generation: Generation) -> AsyncGenerator[TextDelta, None]:
+        return generation.deltas(self.engine, self.tokenizer, self.metrics)
+
+    def _release(self, places: int) -> None:
+        self._admitted -= places
+
+
+def _of_app(request: Request) -> ServedModel:
+    model: ServedModel = request.app.state.model
+    return model
+
+
+Served = Annotated[ServedModel, Depends(_of_app)]

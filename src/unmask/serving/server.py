@@ -1,0 +1,148 @@
+"""The life of a server process: claim the port, load the engine, serve, stop in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import structlog
+import uvicorn
+
+from unmask.checkpoints.directory import open_checkpoint
+from unmask.checkpoints.prompts import PromptEncoder
+from unmask.engine.client import Progress
+from unmask.engine.options import EngineOptions
+from unmask.engine.process import ProcessEngine
+from unmask.errors import InvalidValueError, PortBusyError
+from unmask.serving.app import create_app
+from unmask.serving.served_model import ServedModel
+from unmask.serving.settings import ServerSettings
+
+_GRACE_SECONDS = 5  # what running requests get to finish once the server is told to stop
+
+Announce = Callable[[ServedModel, str], None]
+
+
+def claim(host: str, port: int) -> socket.socket:
+    """A socket bound to the address, not listening yet: nobody can take the port while the model loads.
+
+    Raises ``PortBusyError``, or ``InvalidValueError`` for an address that is not this machine's.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise PortBusyError(
+                f"Port {port} on {host} is in use by another process.",
+                hint="Stop that process, or choose another port with --port.",
+            ) from None
+        raise InvalidValueError(
+            f"Cannot listen on {host} port {port}: {error.strerror or error}.",
+            hint="Choose another --host or --port.",
+            param="host",
+        ) from None
+    return listener
+
+
+async def run_server(
+    options: EngineOptions, settings: ServerSettings, *, progress: Progress, announce: Announce
+) -> None:
+    """Serve until SIGINT or SIGTERM; ``announce`` is called with model and URL once requests are taken."""
+    configure_log()
+    checkpoint = open_checkpoint(options.model)
+    with contextlib.closing(claim(settings.host, settings.port)) as listener:
+        this = asyncio.current_task()
+        assert this is not None
+        _on_signal(this.cancel)
+        begun = time.monotonic()
+        engine = await ProcessEngine.launch(options, progress)
+        try:
+            name = settings.served_name or checkpoint.name
+            capacity = options.max_running + settings.max_waiting
+            prompts = PromptEncoder(options.model, engine.model.mask_id)
+            model = ServedModel(engine, prompts, name=name, capacity=capacity)
+            model.metrics.loaded(time.monotonic() - begun)
+            url = _url(listener)
+            server = _Server(_config(model, settings), engine, lambda: announce(model, url))
+            _on_signal(partial(server.handle_exit, signal.SIGINT, None))  # a second signal ends the grace
+            await server.serve(sockets=[listener])
+        finally:
+            await engine.close()
+
+
+def _on_signal(act: Callable[[], object]) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, act)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, but signals stay ours from loading to the engine's end, and it says when it listens."""
+
+    def __init__(self, config: uvicorn.Config, engine: ProcessEngine, listening: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._engine = engine
+        self._listening = listening
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._listening()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Running requests get their grace; those left then end with an error that says why."""
+        ending = asyncio.create_task(self._end_requests())
+        await super().shutdown(sockets)
+        ending.cancel()
+
+    async def _end_requests(self) -> None:
+        await asyncio.sleep(_GRACE_SECONDS)
+        await self._engine.close()
+
+
+def _config(model: ServedModel, settings: ServerSettings) -> uvicorn.Config:
+    return uvicorn.Config(
+        create_app(model, settings),
+        lifespan="off",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=2 * _GRACE_SECONDS,
+    )
+
+
+def _url(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def configure_log() -> None:
+    """Structured log lines on stderr, each with its request's id."""
+    render = (
+        [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
+        if sys.stderr.isatty()
+        else [structlog.processors.format_exc_info, structlog.processors.LogfmtRenderer()]
+    )
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso"),
+            *render,
+        ],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )

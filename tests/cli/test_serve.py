@@ -1,0 +1,174 @@
+"""`unmask serve` as a process: it starts, says why it cannot, and stops in order."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+import psutil
+import pytest
+
+from tests.serving.processes import UNMASK, environment, serve
+from unmask.checkpoints.directory import EMBEDDED_MODEL, open_checkpoint
+
+
+def refused(*arguments: str) -> str:
+    """What a `serve` that must fail writes on stderr."""
+    done = subprocess.run([UNMASK, "serve", *arguments], capture_output=True, text=True, timeout=60, env=environment())
+    assert done.returncode != 0
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert 1 <= len(done.stderr.strip().splitlines()) <= 3
+    return done.stderr
+
+
+@pytest.fixture(scope="module")
+def model_copy(tmp_path_factory):
+    """A copy of the embedded model that a test may spoil."""
+    path = tmp_path_factory.mktemp("models") / "spoilt"
+    shutil.copytree(open_checkpoint(EMBEDDED_MODEL).path, path)
+    return path
+
+
+def test_a_wrong_path_is_named():
+    words = refused("/no/such/model")
+    assert "/no/such/model" in words
+    assert "checkpoint_not_found" in words
+    assert "hint:" in words
+
+
+def test_an_unknown_architecture_is_named(model_copy):
+    config = json.loads((model_copy / "config.json").read_text())
+    config |= {"architectures": ["FrobnicateForCausalLM"], "model_type": "frobnicate"}
+    (model_copy / "config.json").write_text(json.dumps(config))
+    words = refused(str(model_copy), "--port", "0")
+    assert "unknown_architecture" in words
+    assert "frobnicate" in words.lower()
+
+
+def test_a_busy_port_is_named_before_anything_loads():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        begun = time.monotonic()
+        words = refused("--port", str(port))
+    assert str(port) in words
+    assert "port_busy" in words
+    assert "--port" in words
+    assert time.monotonic() - begun < 10
+
+
+def test_a_foreign_address_is_refused():
+    assert "192.0.2.1" in refused("--host", "192.0.2.1")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_server_and_engine(number):
+    with serve() as server:
+        engines = psutil.Process(server.process.pid).children(recursive=True)
+        assert engines
+        assert server.stop(number) == 0
+        _, alive = psutil.wait_procs(engines, timeout=5)
+        assert not alive
+        assert "Traceback" not in "".join(server.log)
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+def test_requests_still_running_at_the_end_are_told_so(signals):
+    body = {"prompt": "a", "max_tokens": 1000, "ignore_eos": True, "stream": True}
+    body["unmask"] = {"rule": "low_confidence", "cache": "none"}
+    with serve() as server:
+        request = urllib.request.Request(
+            f"{server.url}/v1/completions", json.dumps(body).encode(), {"content-type": "application/json"}
+        )
+        with urllib.request.urlopen(request) as response:
+            response.readline()
+            begun = time.monotonic()
+            for _ in range(signals):
+                server.process.send_signal(signal.SIGINT)
+                time.sleep(0.2)
+            last = response.read().split(b"\n\n")[-2]
+        assert server.process.wait(20) == 0
+        took = time.monotonic() - begun
+        assert took < 12 if signals == 1 else took < 4
+        assert b'"code":"engine_unavailable"' in last
+        assert "Traceback" not in "".join(server.log)
+
+
+def test_a_signal_while_loading_stops_both():
+    process = subprocess.Popen([UNMASK, "serve", "--port", "0"], stderr=subprocess.PIPE, text=True, env=environment())
+    engines: list[psutil.Process] = []
+    try:
+        while not engines:
+            engines = psutil.Process(process.pid).children()
+            time.sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        _, words = process.communicate(timeout=30)
+        assert process.returncode != 0
+        assert "Traceback" not in words
+        _, alive = psutil.wait_procs(engines, timeout=5)
+        assert not alive
+    finally:
+        process.kill()
+        process.wait()
+
+
+def wait_until_not_ready(url: str) -> None:
+    deadline = time.monotonic() + 5
+    while status(f"{url}/ready") != 503:
+        assert time.monotonic() < deadline, "the server did not notice"
+        time.sleep(0.01)
+
+
+def status(url: str) -> int:
+    try:
+        with urllib.request.urlopen(url) as response:
+            return response.status
+    except urllib.error.HTTPError as refusal:
+        with refusal:
+            return refusal.code
+
+
+def test_a_killed_engine_leaves_a_server_that_says_so():
+    with serve() as server:
+        for engine in psutil.Process(server.process.pid).children():
+            engine.kill()
+        wait_until_not_ready(server.url)
+        with urllib.request.urlopen(f"{server.url}/health") as response:
+            assert response.status == 200
+        request = urllib.request.Request(
+            f"{server.url}/v1/completions", b'{"prompt": "a"}', {"content-type": "application/json"}
+        )
+        with pytest.raises(urllib.error.HTTPError) as refusal:
+            urllib.request.urlopen(request)
+        with refusal.value as response:
+            assert response.code == 503
+            assert json.loads(response.read())["error"]["code"] == "engine_unavailable"
+
+
+def test_names_and_environment(monkeypatch):
+    with serve("--served-model-name", "house-model") as server:
+        with urllib.request.urlopen(f"{server.url}/v1/models") as response:
+            assert json.loads(response.read())["data"][0]["id"] == "house-model"
+        assert any("curl" in line for line in server.log)
+
+
+def test_binding_elsewhere_without_a_key_warns():
+    with serve("--host", "0.0.0.0") as server:
+        assert any(line.startswith("warning:") and "--api-key" in line for line in server.log)
+
+
+def test_the_environment_sets_options():
+    done = subprocess.run(
+        [UNMASK, "serve"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment() | {"UNMASK_MODEL": "/from/the/environment"},
+    )
+    assert "/from/the/environment" in done.stderr

@@ -1,0 +1,111 @@
+"""A server around a scripted engine, in this process but on a real socket."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import uvicorn
+
+from unmask.checkpoints.directory import EMBEDDED_MODEL
+from unmask.checkpoints.prompts import PromptEncoder
+from unmask.engine import wire
+from unmask.engine.client import EngineClient
+from unmask.events import CanvasEvent, EngineStats, RequestStats, StepReport
+from unmask.params import ModelInfo
+from unmask.serving.app import create_app
+from unmask.serving.served_model import ServedModel
+from unmask.serving.settings import ServerSettings
+
+MODEL = ModelInfo(
+    name=EMBEDDED_MODEL,
+    family="llada",
+    attention="block_causal",
+    block_length=16,
+    max_tokens=64,
+    context_length=1024,
+    vocab_size=1024,
+    mask_id=6,
+    end_ids=(0,),
+    parameters=1_540_000,
+)
+
+
+class ScriptedEngine(EngineClient):
+    """Answers nothing by itself: a test delivers events with ``say`` and sees what was submitted and cancelled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = MODEL
+        self.submitted: list[wire.Submit] = []
+        self.cancelled: list[str] = []
+        self.running = True
+        self.on_submit: Callable[[wire.Submit], None] = lambda command: None
+
+    @property
+    def alive(self) -> bool:
+        return self.running
+
+    async def close(self) -> None:
+        self.running = False
+
+    def _send(self, command: wire.Command) -> None:
+        if isinstance(command, wire.Submit):
+            self.submitted.append(command)
+            self.on_submit(command)
+        elif isinstance(command, wire.Cancel):
+            self.cancelled.append(command.request_id)
+
+    def say(self, *events: CanvasEvent) -> None:
+        self._deliver(StepReport(list(events), EngineStats(), 0.001))
+
+    def answer(self, ids: list[int]) -> None:
+        """From now on, answer every request at once with ``ids`` and the end token."""
+        self.on_submit = lambda command: self.say(finished(command.request_id, ids))
+
+
+def finished(request_id: str, ids: list[int]) -> CanvasEvent:
+    return CanvasEvent(request_id, ids, RequestStats(forwards=2, blocks=1), finish="stop", ended_by_token=True)
+
+
+@dataclass
+class FakeServer:
+    url: str
+    engine: ScriptedEngine
+    model: ServedModel
+    prompts: PromptEncoder = field(repr=False)
+
+
+@asynccontextmanager
+async def serving(*, capacity: int = 8, **settings) -> AsyncIterator[FakeServer]:
+    """A live server around a ``ScriptedEngine`` with the embedded model's tokenizer."""
+    engine = ScriptedEngine()
+    prompts = PromptEncoder(EMBEDDED_MODEL, MODEL.mask_id)
+    model = ServedModel(engine, prompts, name=EMBEDDED_MODEL, capacity=capacity)
+    app = create_app(model, ServerSettings(**settings))
+    listener = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(app, lifespan="off", log_level="warning", timeout_graceful_shutdown=1)
+    server = uvicorn.Server(config)
+    server.capture_signals = _no_signals
+    running = asyncio.create_task(server.serve(sockets=[listener]))
+    try:
+        yield FakeServer(f"http://127.0.0.1:{listener.getsockname()[1]}", engine, model, prompts)
+    finally:
+        server.should_exit = True
+        await running
+        listener.close()
+
+
+class _no_signals:
+    def __enter__(self) -> None: ...
+    def __exit__(self, *_) -> None: ...
+
+
+async def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:
+    """Wait for ``condition``; fail if it does not come true in time."""
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.005)

@@ -1,0 +1,169 @@
+"""What a scripted engine lets us see: full queues, faults, silence, keys, dead engines."""
+
+from __future__ import annotations
+
+import asyncio
+
+import aiohttp
+import openai
+import pytest
+import structlog
+
+from tests.serving.fakes import finished, serving, until
+from tests.serving.wire import events
+from unmask.events import CanvasEvent, RequestStats
+
+CHAT = {"messages": [{"role": "user", "content": "hi"}]}
+
+
+@pytest.fixture
+async def session():
+    async with aiohttp.ClientSession() as session:
+        yield session
+
+
+async def error_of(response) -> tuple[int, str]:
+    return response.status, (await response.json())["error"]["code"]
+
+
+async def test_a_full_queue_is_503_with_retry_after(session):
+    async with serving(capacity=3) as fake:
+        url = f"{fake.url}/v1/completions"
+        first = asyncio.create_task(session.post(url, json={"prompt": ["a", "b"], "stream": True}))
+        second = asyncio.create_task(session.post(url, json={"prompt": "c"}))
+        await until(lambda: len(fake.engine.submitted) == 3)
+        for body in ({"prompt": "d"}, {"prompt": "d", "stream": True}):
+            async with session.post(url, json=body) as response:
+                assert await error_of(response) == (503, "queue_full")
+                assert response.headers["retry-after"] == "1"
+        async with session.post(url, json={"prompt": ["a", "b", "c", "d"]}) as response:
+            assert await error_of(response) == (400, "invalid_value")
+        fake.engine.say(*(finished(command.request_id, [40]) for command in fake.engine.submitted))
+        for task in (first, second):
+            async with await task as response:
+                assert response.status == 200
+                await response.read()
+        fake.engine.answer([40])
+        async with session.post(url, json={"prompt": ["a", "b", "c"]}) as response:
+            assert response.status == 200
+
+
+async def test_places_are_given_back_when_clients_leave(session):
+    async with serving(capacity=1) as fake:
+        for stream in (True, False, True, False):
+            count = len(fake.engine.submitted)
+            task = asyncio.create_task(
+                session.post(f"{fake.url}/v1/completions", json={"prompt": "a", "stream": stream})
+            )
+            await until(lambda count=count: len(fake.engine.submitted) == count + 1)
+            if stream:
+                (await task).close()
+            else:
+                task.cancel()
+            await until(lambda count=count: len(fake.engine.cancelled) == count + 1)
+        assert fake.engine.cancelled == [command.request_id for command in fake.engine.submitted]
+
+
+async def test_a_fault_before_the_first_byte_is_an_http_error(session):
+    async with serving() as fake:
+        fake.engine.on_submit = lambda command: fake.engine.say(
+            CanvasEvent.failure(command.request_id, "engine_fault", "It broke.")
+        )
+        async with session.post(f"{fake.url}/v1/completions", json={"prompt": "a"}) as response:
+            assert await error_of(response) == (500, "engine_fault")
+
+
+async def test_a_fault_in_a_stream_is_an_error_event_and_the_end(session):
+    async with serving() as fake:
+        request = {**CHAT, "stream": True}
+        async with session.post(f"{fake.url}/v1/chat/completions", json=request) as response:
+            await until(lambda: bool(fake.engine.submitted))
+            name = fake.engine.submitted[0].request_id
+            fake.engine.say(CanvasEvent(name, [40], RequestStats(forwards=1)))
+            fake.engine.say(CanvasEvent.failure(name, "engine_fault", "It broke."))
+            body = await response.read()
+        assert body.endswith(b'"code":"engine_fault"}}\n\n')
+        assert b"[DONE]" not in body
+        assert b'"finish_reason":"' not in body
+        client = openai.AsyncOpenAI(base_url=f"{fake.url}/v1", api_key="x", max_retries=0)
+        fake.engine.on_submit = lambda command: fake.engine.say(
+            CanvasEvent.failure(command.request_id, "engine_unavailable", "It died.")
+        )
+        async with client:
+            with pytest.raises(openai.APIError, match="It died"):
+                async for _ in await client.chat.completions.create(model="unmask-tiny", **request):
+                    pass
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_bug_is_a_logged_500_and_the_server_lives(session, stream):
+    def bug(command):
+        raise ZeroDivisionError("a bug")
+
+    async with serving() as fake:
+        fake.engine.on_submit = bug
+        with structlog.testing.capture_logs(processors=[structlog.contextvars.merge_contextvars]) as log:
+            async with session.post(f"{fake.url}/v1/completions", json={"prompt": "a", "stream": stream}) as response:
+                assert response.status == (200 if stream else 500)
+                body = await response.read()
+        assert b'"code":"internal_error"' in body
+        assert b"ZeroDivision" not in body
+        (entry,) = log
+        assert isinstance(entry["exc_info"], ZeroDivisionError)
+        assert entry["request_id"] == response.headers["x-request-id"]
+        async with session.get(f"{fake.url}/health") as response:
+            assert response.status == 200
+
+
+async def test_silence_is_filled_with_comments(session):
+    async with serving(keep_alive_seconds=0.05) as fake:
+        async with session.post(f"{fake.url}/v1/chat/completions", json=CHAT | {"stream": True}) as response:
+            await until(lambda: len(fake.engine.submitted) == 1)
+            await asyncio.sleep(0.3)
+            fake.engine.say(finished(fake.engine.submitted[0].request_id, [40]))
+            body = await response.read()
+        assert body.count(b": keep-alive\n\n") >= 3
+        assert len(events(body)) == 3  # comments disturb nothing
+
+
+async def test_a_dead_engine_is_503_everywhere_but_health(session):
+    async with serving() as fake:
+        await fake.engine.close()
+        for path in ("/v1/completions", "/v1/chat/completions"):
+            body = {"prompt": "a"} if path == "/v1/completions" else CHAT
+            async with session.post(fake.url + path, json=body | {"stream": True}) as response:
+                assert await error_of(response) == (503, "engine_unavailable")
+        async with session.get(f"{fake.url}/ready") as response:
+            assert await error_of(response) == (503, "engine_unavailable")
+        async with session.get(f"{fake.url}/health") as response:
+            assert response.status == 200
+
+
+async def test_a_key_guards_all_but_health_ready_and_metrics(session):
+    async with serving(api_key="s3cret") as fake:
+        fake.engine.answer([40])
+        for path in ("/v1/models", "/tokenizer_info", "/nowhere", "/openapi.json"):
+            for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": "s3cret"}):
+                async with session.get(fake.url + path, headers=headers) as response:
+                    assert await error_of(response) == (401, "invalid_api_key")
+        for path in ("/health", "/ready", "/metrics"):
+            async with session.get(fake.url + path) as response:
+                assert response.status == 200
+        async with openai.AsyncOpenAI(base_url=f"{fake.url}/v1", api_key="s3cret") as client:
+            assert (await client.models.list()).data[0].id == "unmask-tiny"
+            answer = await client.chat.completions.create(model="unmask-tiny", **CHAT)
+            assert answer.choices[0].finish_reason == "stop"
+        async with openai.AsyncOpenAI(base_url=f"{fake.url}/v1", api_key="bad", max_retries=0) as client:
+            with pytest.raises(openai.AuthenticationError):
+                await client.models.list()
+
+
+async def test_no_cross_origin_headers(session):
+    async with serving() as fake:
+        origin = {"origin": "http://evil.example", "access-control-request-method": "POST"}
+        for method in ("OPTIONS", "POST"):
+            async with session.request(
+                method, f"{fake.url}/v1/completions", headers=origin, json={"prompt": ""}
+            ) as response:
+                assert not any(name.lower().startswith("access-control") for name in response.headers)
+                assert response.status >= 400

@@ -1,0 +1,246 @@
+"""Every field is honoured or refused by name; the server stays up."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+CHAT = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 2}
+TEXT = {"prompt": "hi", "max_tokens": 2}
+BOTH = ("/v1/chat/completions", CHAT), ("/v1/completions", TEXT)
+
+
+async def refusal(http, path, body):
+    async with http.post(path, json=body) as response:
+        assert response.status == 400
+        error = (await response.json())["error"]
+    assert error["type"] == "invalid_request_error"
+    async with http.get("/ready") as response:
+        assert response.status == 200
+    return error["code"], error["param"]
+
+
+UNSUPPORTED = {
+    "n": 2,
+    "best_of": 3,
+    "frequency_penalty": 0.5,
+    "presence_penalty": -1,
+    "repetition_penalty": 1.1,
+    "logit_bias": {"5": 10},
+    "min_p": 0.1,
+    "prompt_logprobs": 1,
+    "skip_special_tokens": False,
+    "stop_token_ids": [1],
+}
+
+
+@pytest.mark.parametrize(("path", "base"), BOTH)
+@pytest.mark.parametrize("field", UNSUPPORTED)
+async def test_what_cannot_be_honoured_is_named(http, path, base, field):
+    assert await refusal(http, path, base | {field: UNSUPPORTED[field]}) == ("unsupported_value", field)
+
+
+CHAT_UNSUPPORTED = {
+    "logprobs": True,
+    "top_logprobs": 5,
+    "response_format": {"type": "json_object"},
+    "tools": [{"type": "function", "function": {"name": "f"}}],
+    "tool_choice": "required",
+    "functions": [{"name": "f"}],
+    "function_call": {"name": "f"},
+    "modalities": ["text", "audio"],
+    "audio": {"voice": "alloy", "format": "wav"},
+    "moderation": {"model": "m"},
+    "prediction": {"type": "content", "content": "x"},
+    "prompt_cache_options": {},
+    "prompt_cache_retention": "24h",
+    "reasoning_effort": "high",
+    "service_tier": "priority",
+    "store": True,
+    "verbosity": "low",
+    "web_search_options": {},
+}
+
+
+@pytest.mark.parametrize("field", CHAT_UNSUPPORTED)
+async def test_what_chat_cannot_honour_is_named(http, field):
+    body = CHAT | {field: CHAT_UNSUPPORTED[field]}
+    assert await refusal(http, "/v1/chat/completions", body) == ("unsupported_value", field)
+
+
+@pytest.mark.parametrize("field", [{"echo": True}, {"logprobs": 1}, {"suffix": "end"}])
+async def test_what_completions_cannot_honour_is_named(http, field):
+    assert await refusal(http, "/v1/completions", TEXT | field) == ("unsupported_value", *field)
+
+
+@pytest.mark.parametrize(("path", "base"), BOTH)
+async def test_unknown_fields_are_named(http, path, base):
+    assert await refusal(http, path, base | {"tempature": 1}) == ("unknown_field", "tempature")
+    assert await refusal(http, path, base | {"<odd>": 1}) == ("unknown_field", "<odd>")
+    assert await refusal(http, path, base | {"unmask": {"thresh": 1}}) == ("unknown_field", "unmask.thresh")
+    options = {"stream": True, "stream_options": {"usage": True}}
+    assert await refusal(http, path, base | options) == ("unknown_field", "stream_options.usage")
+
+
+EXTENSION = [
+    ({"rule": "magic"}, "invalid_value", "unmask.rule"),
+    ({"rule": "threshold", "steps": 4}, "invalid_value", "unmask.steps"),
+    ({"steps": 0}, "invalid_value", "unmask.steps"),
+    ({"steps": 2.5}, "invalid_value", "unmask.steps"),
+    ({"block_length": 0}, "invalid_value", "unmask.block_length"),
+    ({"threshold": 1.5}, "invalid_value", "unmask.threshold"),
+    ({"threshold": "0.9"}, "invalid_value", "unmask.threshold"),
+    ({"factor": -1}, "invalid_value", "unmask.factor"),
+    ({"add_threshold": 2}, "invalid_value", "unmask.add_threshold"),
+    ({"activate_threshold": -0.1}, "invalid_value", "unmask.activate_threshold"),
+    ({"max_live_blocks": 0}, "invalid_value", "unmask.max_live_blocks"),
+    ({"cache": "magic"}, "invalid_value", "unmask.cache"),
+    ({"cache": "dual"}, "unsupported_value", "unmask.cache"),
+    ({"canvas": "ops"}, "invalid_value", "unmask.canvas"),
+    ({"canvas": "frames"}, "invalid_value", "unmask.canvas"),
+    ({"ignore_eos": "yes"}, "invalid_value", "unmask.ignore_eos"),
+    ({"early_exit": 1}, "invalid_value", "unmask.early_exit"),
+    ({"end_tokens": "maybe"}, "invalid_value", "unmask.end_tokens"),
+    ({"cfg_scale": -1}, "invalid_value", "unmask.cfg_scale"),
+    ({"lookahead": 2}, "unsupported_value", "unmask.lookahead"),
+    ({"priority": 1}, "unsupported_value", "unmask.priority"),
+    ({"deadline_ms": 100}, "unsupported_value", "unmask.deadline_ms"),
+]
+
+
+@pytest.mark.parametrize(("path", "base"), BOTH)
+@pytest.mark.parametrize(("options", "code", "param"), EXTENSION)
+async def test_extension_values_are_checked(http, path, base, options, code, param):
+    assert await refusal(http, path, base | {"unmask": options}) == (code, param)
+
+
+VALUES = [
+    ({"max_tokens": 0}, "invalid_value", "max_tokens"),
+    ({"max_tokens": True}, "invalid_value", "max_tokens"),
+    ({"max_tokens": "5"}, "invalid_value", "max_tokens"),
+    ({"max_tokens": 100_000}, "context_length_exceeded", "max_tokens"),
+    ({"min_tokens": 3}, "invalid_value", "min_tokens"),
+    ({"temperature": -1}, "invalid_value", "temperature"),
+    ({"temperature": float("nan")}, "invalid_value", "temperature"),
+    ({"top_p": 0}, "invalid_value", "top_p"),
+    ({"top_k": -2}, "invalid_value", "top_k"),
+    ({"seed": 2**64}, "invalid_value", "seed"),
+    ({"stop": ""}, "invalid_value", "stop"),
+    ({"stop": ["ok", ""]}, "invalid_value", "stop[1]"),
+    ({"stop": ["x"] * 17}, "invalid_value", "stop"),
+    ({"stop": 7}, "invalid_value", "stop"),
+    ({"stream": "yes"}, "invalid_value", "stream"),
+    ({"stream_options": {"include_usage": True}}, "invalid_value", "stream_options"),
+    ({"ignore_eos": True, "unmask": {"ignore_eos": False}}, "invalid_value", "unmask.ignore_eos"),
+    ({"unmask": 3}, "invalid_value", "unmask"),
+    ({"model": 7}, "invalid_value", "model"),
+]
+
+
+@pytest.mark.parametrize(("path", "base"), BOTH)
+@pytest.mark.parametrize(("fields", "code", "param"), VALUES)
+async def test_values_are_checked(http, path, base, fields, code, param):
+    assert await refusal(http, path, base | fields) == (code, param)
+
+
+MESSAGES = [
+    ([], "invalid_value", "messages"),
+    ("hi", "invalid_value", "messages"),
+    ([{"role": "user"}], "invalid_value", "messages[0].content"),
+    ([{"role": "user", "content": None}], "invalid_value", "messages[0].content"),
+    ([{"content": "hi"}], "invalid_value", "messages[0].role"),
+    ([{"role": "tool", "content": "4"}], "unsupported_value", "messages[0].role"),
+    ([{"role": "user", "content": "hi", "mood": 1}], "unknown_field", "messages[0].mood"),
+    ([{"role": "user", "content": "hi", "name": "Bo"}], "unsupported_value", "messages[0].name"),
+    (
+        [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}],
+        "unsupported_value",
+        "messages[0].content[0].type",
+    ),
+    (
+        [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text"}]}],
+        "invalid_value",
+        "messages[0].content[1].text",
+    ),
+]
+
+
+@pytest.mark.parametrize(("messages", "code", "param"), MESSAGES)
+async def test_messages_are_checked(http, messages, code, param):
+    assert await refusal(http, "/v1/chat/completions", {"messages": messages}) == (code, param)
+
+
+PROMPTS = [
+    (None, "invalid_value", "prompt"),
+    ("", "invalid_value", "prompt"),
+    ([], "invalid_value", "prompt"),
+    (7, "invalid_value", "prompt"),
+    ([[]], "invalid_value", "prompt[0]"),
+    (["a", 7], "invalid_value", "prompt[1]"),
+    ([6], "invalid_value", "prompt"),
+    ([[5, 6]], "invalid_value", "prompt"),
+    ([-1], "invalid_value", "prompt"),
+    ([10**9], "invalid_value", "prompt"),
+    (["x"] * 1000, "invalid_value", "prompt"),
+    ("word " * 3000, "context_length_exceeded", "prompt"),
+]
+
+
+@pytest.mark.parametrize(("prompt", "code", "param"), PROMPTS)
+async def test_prompts_are_checked(http, prompt, code, param):
+    assert await refusal(http, "/v1/completions", {"prompt": prompt}) == (code, param)
+
+
+async def test_chat_errors_name_chat_fields(http):
+    path = "/v1/chat/completions"
+    long = {"messages": [{"role": "user", "content": "word " * 3000}]}
+    assert await refusal(http, path, long) == ("context_length_exceeded", "messages")
+    body = {"messages": CHAT["messages"], "max_completion_tokens": 0}
+    assert await refusal(http, path, body) == ("invalid_value", "max_completion_tokens")
+    differ = CHAT | {"max_completion_tokens": 3}
+    assert await refusal(http, path, differ) == ("invalid_value", "max_completion_tokens")
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
+@pytest.mark.parametrize(
+    "data", [b"{", b"[1]", b'"hi"', b"", b"\xff\xfe", b"[" * 100_000, b'{"\\ud800": 1}', b'{"prompt": "\\udfff"}']
+)
+async def test_bodies_that_are_no_request(http, path, data):
+    async with http.post(path, data=data, headers={"content-type": "application/json"}) as response:
+        assert response.status == 400
+        error = (await response.json())["error"]
+    assert error["type"] == "invalid_request_error"
+
+
+async def test_other_content_types_are_refused_with_advice(http):
+    async with http.post("/v1/completions", data=b'{"prompt": "hi"}') as response:
+        assert response.status == 400
+        assert "Content-Type: application/json" in (await response.json())["error"]["message"]
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+async def test_a_body_over_the_limit_is_413(http, chunked):
+    body = b'{"prompt": "' + b"x" * (8 * 2**20) + b'"}'
+
+    async def pieces():
+        yield body
+
+    data = pieces() if chunked else io.BytesIO(body)
+    async with http.post("/v1/completions", data=data, headers={"content-type": "application/json"}) as response:
+        assert response.status == 413
+        assert (await response.json())["error"]["code"] == "request_too_large"
+
+
+async def test_another_model_is_404(http):
+    async with http.post("/v1/completions", json=TEXT | {"model": "gpt-4"}) as response:
+        assert response.status == 404
+        error = (await response.json())["error"]
+    assert (error["code"], error["param"]) == ("model_not_found", "model")
+
+
+@pytest.mark.parametrize(("method", "path", "status"), [("GET", "/v2", 404), ("PUT", "/v1/completions", 405)])
+async def test_unknown_routes_answer_in_the_envelope(http, method, path, status):
+    async with http.request(method, path) as response:
+        assert response.status == status
+        assert set((await response.json())["error"]) == {"message", "type", "param", "code"}

@@ -1,0 +1,88 @@
+"""Captured bytes against OpenAI's published API description."""
+
+from __future__ import annotations
+
+import jsonschema
+import pytest
+
+from tests.serving.wire import events
+
+CHAT = {"messages": [{"role": "user", "content": "What is 7 + 8?"}]}
+STREAM = {"stream": True, "stream_options": {"include_usage": True}}
+
+
+@pytest.fixture(scope="session")
+def check(openapi):
+    """check(body, name): validate against a named schema of the description."""
+    schemas = {"components": openapi["components"]}
+    _null_means_null(schemas)
+
+    def check(body: object, name: str) -> None:
+        jsonschema.Draft202012Validator(schemas | {"$ref": f"#/components/schemas/{name}"}).validate(body)
+
+    return check
+
+
+def _null_means_null(node: object) -> None:
+    """Translate OpenAPI 3.0's ``nullable: true``, which the description still uses, for JSON Schema."""
+    if isinstance(node, dict):
+        for value in list(node.values()):
+            _null_means_null(value)
+        if node.get("nullable") is True:
+            del node["nullable"]
+            inner = dict(node)
+            node.clear()
+            node["anyOf"] = [inner, {"type": "null"}]
+    elif isinstance(node, list):
+        for value in node:
+            _null_means_null(value)
+
+
+async def post(http, path, body):
+    async with http.post(path, json=body) as response:
+        return await response.json()
+
+
+async def stream(http, path, body):
+    async with http.post(path, json=body | STREAM) as response:
+        return events(await response.read())
+
+
+async def test_chat(http, check):
+    check(await post(http, "/v1/chat/completions", CHAT), "CreateChatCompletionResponse")
+    check(await post(http, "/v1/chat/completions", CHAT | {"max_tokens": 1}), "CreateChatCompletionResponse")
+
+
+@pytest.mark.parametrize("extra", [{}, {"max_tokens": 1}, {"unmask": {"canvas": "frames"}}])
+async def test_chat_chunks(http, check, extra):
+    for chunk in await stream(http, "/v1/chat/completions", CHAT | extra):
+        check(chunk, "CreateChatCompletionStreamResponse")
+
+
+@pytest.mark.parametrize("prompt", ["What is", ["What is", "The sky"]])
+async def test_completions(http, check, prompt):
+    check(await post(http, "/v1/completions", {"prompt": prompt}), "CreateCompletionResponse")
+
+
+async def test_completion_chunks(http, check, openapi):
+    chunks = await stream(http, "/v1/completions", {"prompt": ["What is", "The sky"]})
+    for chunk in chunks:
+        for choice in chunk["choices"]:
+            if choice["finish_reason"] is None:  # the description knows no null here, but real streams have it
+                choice["finish_reason"] = "stop"
+        if chunk["usage"] is None:
+            del chunk["usage"]
+        check(chunk, "CreateCompletionResponse")
+
+
+async def test_models(http, check):
+    async with http.get("/v1/models") as response:
+        listing = await response.json()
+    check(listing, "ListModelsResponse")
+    async with http.get(f"/v1/models/{listing['data'][0]['id']}") as response:
+        check(await response.json(), "Model")
+
+
+@pytest.mark.parametrize("body", [{}, CHAT | {"nonsense": 1}, CHAT | {"model": "x"}, CHAT | {"n": 3}])
+async def test_errors(http, check, body):
+    check(await post(http, "/v1/chat/completions", body), "ErrorResponse")

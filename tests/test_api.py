@@ -1,0 +1,85 @@
+"""The Python API, sync and async."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from contextlib import aclosing
+
+import pytest
+
+import unmask
+from unmask.errors import InvalidValueError, UnmaskError
+
+QUESTIONS = ["What is 7 + 8?", "Spell the word ocean.", "Write in reverse order: dragon yellow square"]
+
+
+@pytest.fixture(scope="module")
+def llm():
+    return unmask.LLM(device="cpu", threads=1)
+
+
+def test_one_prompt_and_many(llm):
+    (single,) = llm.generate(QUESTIONS[0])
+    many = llm.generate(QUESTIONS)
+    assert [answer.text for answer in many] == [llm.generate(question)[0].text for question in QUESTIONS]
+    assert many[0].text == single.text
+    assert single.finish_reason in ("stop", "length")
+    assert single.completion_tokens == len(single.token_ids) + 1
+    assert single.prompt_tokens > 3
+    assert single.tokens_per_forward == single.completion_tokens / single.stats.forwards
+
+
+def test_messages_text_and_ids_are_the_same_prompt(llm):
+    ids = llm.prompts.encode(QUESTIONS[0])
+    by_ids, by_message = llm.generate([ids, [{"role": "user", "content": QUESTIONS[0]}]])
+    assert by_ids.text == by_message.text == llm.generate(QUESTIONS[0])[0].text
+    assert llm.generate(ids)[0].text == by_ids.text
+
+
+def test_stop_strings(llm):
+    (whole,) = llm.generate(QUESTIONS[0])
+    stop = whole.text[3]
+    (cut,) = llm.generate(QUESTIONS[0], unmask.GenerationParams(stop=(stop,)))
+    assert cut.text == whole.text[: whole.text.index(stop)]
+    assert cut.finish_reason == "stop"
+    assert cut.completion_tokens < whole.completion_tokens
+    llm.generate(QUESTIONS)  # what the stop string cut short is gone from the engine
+    assert llm._loop.step().stats.pages_in_use == 0
+
+
+def test_bad_input_raises_before_anything_runs(llm):
+    with pytest.raises(InvalidValueError) as caught:
+        llm.generate([*QUESTIONS, [1, llm.model.mask_id]])
+    assert caught.value.param == "prompt"
+    with pytest.raises(InvalidValueError):
+        llm.generate(QUESTIONS, unmask.GenerationParams(temperature=-1.0))
+    assert llm._loop.idle
+
+
+def test_no_prompts_no_answers(llm):
+    assert llm.generate([]) == []
+
+
+def test_a_wrong_model_says_what_to_do():
+    with pytest.raises(UnmaskError, match="model directory"):
+        unmask.LLM("/nowhere")
+
+
+async def test_the_async_twin_gives_the_same(llm):
+    wanted = [answer.text for answer in llm.generate(QUESTIONS)]
+    async with await unmask.AsyncLLM.load(device="cpu", threads=1) as async_llm:
+        answers = await asyncio.gather(*(async_llm.generate(question) for question in QUESTIONS))
+        assert [answer.text for answer in answers] == wanted
+        streamed = [delta.text async for delta in async_llm.stream(QUESTIONS[1])]
+        assert "".join(streamed) == wanted[1]
+        async with aclosing(async_llm.stream(QUESTIONS[2])) as deltas:
+            async for _ in deltas:
+                break
+        assert (await async_llm.generate(QUESTIONS[0])).text == wanted[0]
+
+
+def test_importing_unmask_does_not_import_torch():
+    code = "import sys, unmask, unmask.serving.app, unmask.engine.process; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
