@@ -20,8 +20,7 @@ DOCS = ROOT / "docs"
 def error_table() -> str:
     """The catalogue as ``docs/errors.md`` shows it."""
     lines = ["| code | HTTP | when |", "|---|---|---|"]
-    for kind in UnmaskError.__subclasses__():
-        lines.append(f"| `{kind.code}` | {kind.status} | {inspect.getdoc(kind)} |")
+    lines += [f"| `{kind.code}` | {kind.status} | {inspect.getdoc(kind)} |" for kind in UnmaskError.__subclasses__()]
     return "\n".join(lines)
 
 

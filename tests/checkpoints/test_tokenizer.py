@@ -92,6 +92,14 @@ def test_a_model_without_template_refuses_chat(copied):
         "{{ messages.append(1) }}",
         "{% for i in range(100000) %}{% for j in range(1000) %}xxxxxxxxxxxxxxxxxxxxxx{% endfor %}{% endfor %}",
         "{{ 1 // 0 }}",
+        "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+        "{% macro f(n) %}{{ f(n + 1) }}{{ f(n + 1) }}{% endmacro %}{{ f(0) }}",
+        "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(200) }}",
+        "{% set ns = namespace(x='xx') %}{% for i in range(60) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
+        "{% set ns = namespace(x='xx') %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
+        "{{ 'x' * 10**12 }}",
+        "{{ 9 ** 9999999 }}",
+        "{{ '%999999999d' % 1 }}",
     ],
 )
 def test_a_hostile_template_ends_in_a_named_error(copied, template):
@@ -100,6 +108,22 @@ def test_a_hostile_template_ends_in_a_named_error(copied, template):
     with pytest.raises(InvalidValueError) as caught:
         prompts.encode([{"role": "user", "content": "hello"}])
     assert caught.value.param == "messages"
+
+
+def test_templates_as_model_authors_write_them(copied):
+    (copied / "chat_template.jinja").write_text(
+        "{%- set ns = namespace(n=0) -%}\n"
+        "{%- for m in messages -%}\n"
+        "    {%- if m.role == 'skip' -%}{%- continue -%}{%- endif -%}\n"
+        "    {%- set ns.n = ns.n + 1 -%}\n"
+        "    {{- '[' ~ m.role + ':' ~ (m.content | tojson) ~ ']' -}}\n"
+        "    {%- generation -%}x{%- endgeneration -%}\n"
+        "{%- endfor -%}\n"
+        "{{- ns.n * 2 -}}{{- '-' * 3 -}}{%- if add_generation_prompt -%}{{- strftime_now('%%') -}}{%- endif -%}"
+    )
+    prompts = PromptEncoder(str(copied), MASK)
+    ids = prompts.encode([{"role": "a", "content": '<"é">'}, {"role": "skip", "content": "no"}])
+    assert prompts.tokenizer.decode(ids) == '[a:"<\\"é\\">"]x2---%'
 
 
 def test_a_malformed_template_or_tokenizer_is_a_checkpoint_error(copied):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,7 +34,7 @@ def assemble(groups: list[list[int]], stop=(), finish="length", ended_by_token=F
 
 def regroup(ids, cuts):
     bounds = sorted({0, len(ids), *(cut % (len(ids) + 1) for cut in cuts)})
-    return [ids[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+    return [ids[a:b] for a, b in pairwise(bounds)]
 
 
 @given(ids=token_ids, cuts=st.lists(st.integers(0, 100), max_size=8))

@@ -1,24 +1,22 @@
-"""Rendering a checkpoint's chat template in a sandbox that is bounded in size.
-
-The environment is configured as model authors expect (the conventions of Hugging Face templates): blocks
-trimmed, loop controls, ``raise_exception``, ``strftime_now`` and a ``tojson`` without HTML escapes.
-"""
+"""From a conversation to prompt ids, with the checkpoint's own chat template."""
 
 from __future__ import annotations
 
-import json
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from jinja2 import TemplateError
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2 import Template, TemplateError
 
-from unmask.checkpoints.tokenizer import Tokenizer
+from unmask.checkpoints.sandbox import MAX_CHARS, TemplateSandbox, deadline
+from unmask.checkpoints.tokenizer import TextGuard, Tokenizer
 from unmask.errors import InvalidCheckpointError, InvalidValueError, UnsupportedValueError
 
 _MAX_TEMPLATE_CHARS = 256 * 1024
-_MAX_RENDERED_CHARS = 16 * 2**20
+
+# What a template may raise by doing something silly with the conversation.
+_TEMPLATE_FAULTS = (
+    TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError,
+)  # fmt: skip
 
 
 class ChatTemplate:
@@ -46,25 +44,24 @@ class ChatTemplate:
             )
         guard = self._tokenizer.guard([message["content"] for message in messages])
         guarded = [{**message, "content": guard.hide(message["content"])} for message in messages]
+        return self._tokenizer.encode_rendered(self._render(self._template, guarded, guard), guard)
+
+    def _render(self, template: Template, messages: list[dict[str, str]], guard: TextGuard) -> str:
+        specials = {name: self._tokenizer.special_text(name) for name in ("bos_token", "eos_token", "pad_token")}
         pieces: list[str] = []
         size = 0
         try:
-            for piece in self._template.generate(
-                messages=guarded,
-                add_generation_prompt=True,
-                bos_token=self._tokenizer.special_text("bos_token"),
-                eos_token=self._tokenizer.special_text("eos_token"),
-                pad_token=self._tokenizer.special_text("pad_token"),
-            ):
-                pieces.append(piece)
-                size += len(piece)
-                if size > _MAX_RENDERED_CHARS:
-                    raise InvalidValueError("The rendered conversation is too long.", param="messages")
-        except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+            with deadline():
+                for piece in template.generate(messages=messages, add_generation_prompt=True, **specials):
+                    pieces.append(piece)
+                    size += len(piece)
+                    if size > MAX_CHARS:
+                        raise TemplateError("it makes the conversation too long")
+        except _TEMPLATE_FAULTS as error:
             raise InvalidValueError(
                 f"The model's chat template refuses this conversation: {guard.lift(str(error))}", param="messages"
             ) from None
-        return self._tokenizer.encode_rendered("".join(pieces), guard)
+        return "".join(pieces)
 
 
 def _source(path: Path, config: dict[str, Any]) -> str:
@@ -80,24 +77,10 @@ def _source(path: Path, config: dict[str, Any]) -> str:
     return source or ""
 
 
-def _compile(source: str) -> Any:
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
-    )
-    environment.filters["tojson"] = _tojson
-    environment.globals["raise_exception"] = _raise_exception
-    environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
+def _compile(source: str) -> Template:
     try:
-        return environment.from_string(source)
-    except TemplateError as error:
+        return TemplateSandbox().from_string(source)
+    except (TemplateError, RecursionError) as error:
         raise InvalidCheckpointError(
             f"The chat template is malformed: {error}.", hint="Repair the checkpoint's chat template."
         ) from None
-
-
-def _tojson(value: Any, indent: int | None = None) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=indent)
-
-
-def _raise_exception(message: str) -> None:
-    raise TemplateError(message)

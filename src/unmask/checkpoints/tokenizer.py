@@ -22,7 +22,7 @@ _PRIVATE_USE = range(0xE000, 0xF8FF)
 
 
 class Tokenizer:
-    """A ``tokenizer.json`` with its ``tokenizer_config.json``; safe to use from one thread at a time."""
+    """A ``tokenizer.json`` with its ``tokenizer_config.json``. Safe to use from several threads."""
 
     def __init__(self, path: Path, mask_id: int) -> None:
         try:
