@@ -10,21 +10,23 @@ from typing import Literal
 
 import msgspec
 
-FinishReason = Literal["stop", "length", "cancelled", "error"]
+FinishReason = Literal["stop", "length"]
 
 
 class RequestStats(msgspec.Struct, array_like=True):
-    """What a request has cost so far: forwards, blocks begun, canvas rows through the model, tokens thrown away.
+    """What a request has cost so far.
 
-    Times are seconds since the engine received the request; ``first_block`` is 0 until a block is complete.
+    ``canvas_tokens``: positions sent through the model, prompt included, in both streams of a guided request.
+    ``committed``: tokens committed, those beyond the end of the text included. ``blocks``: blocks begun.
+    Times are seconds since the engine received the request; ``first_block`` is None until that block is complete.
     """
 
     forwards: int = 0
     blocks: int = 0
     canvas_tokens: int = 0
-    discarded_tokens: int = 0
+    committed: int = 0
     queued: float = 0.0
-    first_block: float = 0.0
+    first_block: float | None = None
     total: float = 0.0
 
 
@@ -34,7 +36,7 @@ class CanvasEvent(msgspec.Struct, array_like=True):
     ``token_ids``: the decided prefix grew by these; they are final, end tokens excluded.
     ``finish``: set on the last event; ``ended_by_token`` says that an end token closed the text (it is counted
     in usage, never shown). ``frame``: the whole canvas as it stands, masks included, if the request asked for
-    frames. ``error``: (code, message) when ``finish`` is "error".
+    frames. ``error``: (code, message) on the last event of a request that did not finish.
     """
 
     request_id: str
@@ -45,10 +47,15 @@ class CanvasEvent(msgspec.Struct, array_like=True):
     frame: list[int] | None = None
     error: tuple[str, str] | None = None
 
+    @property
+    def last(self) -> bool:
+        """Whether nothing more will come of this request."""
+        return self.finish is not None or self.error is not None
+
     @classmethod
     def failure(cls, request_id: str, code: str, message: str) -> CanvasEvent:
         """The last event of a request that ended in an error."""
-        return cls(request_id, [], RequestStats(), finish="error", error=(code, message))
+        return cls(request_id, [], RequestStats(), error=(code, message))
 
 
 class EngineStats(msgspec.Struct, array_like=True):
@@ -61,7 +68,6 @@ class EngineStats(msgspec.Struct, array_like=True):
     steps: int = 0
     rows: int = 0
     tokens_committed: int = 0
-    tokens_discarded: int = 0
 
 
 class StepReport(msgspec.Struct, array_like=True, tag="step"):

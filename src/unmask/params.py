@@ -10,14 +10,13 @@ from __future__ import annotations
 import math
 import secrets
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from unmask.errors import ContextLengthError, InvalidValueError, UnsupportedValueError
 
 END_TOKENS = ("free", "last", "never")
-RULES = ("low_confidence", "threshold", "factor", "d2f")
 CACHES = ("exact", "none", "prefix", "dual")
 
 Attention = Literal["full", "block_causal"]
@@ -104,16 +103,22 @@ class DecodingParams(msgspec.Struct, frozen=True, kw_only=True):
     cfg_scale: float
     frames: bool
 
+    def applied(self) -> dict[str, Any]:
+        """What is really in force, as told to the user: all but the options that the rule does not read."""
+        unread = {name for name in _ALL_RULE_OPTIONS if name not in RULE_OPTIONS[self.rule]} | {"frames"}
+        return {name: value for name, value in msgspec.structs.asdict(self).items() if name not in unread}
 
-# Which options each rule reads; any other rule option given with it would be silently ignored, so it is refused.
-_READS = {
-    "low_confidence": {"steps"},
-    "threshold": {"threshold"},
-    "factor": {"factor"},
-    "d2f": {"threshold", "add_threshold", "activate_threshold", "max_live_blocks"},
-}
-_RULE_OPTIONS = ("steps", "threshold", "factor", "add_threshold", "activate_threshold", "max_live_blocks")
+
 _D2F_ONLY = ("add_threshold", "activate_threshold", "max_live_blocks")
+
+# The options that each rule reads. Any other one given with it would be silently ignored, so it is refused.
+RULE_OPTIONS: dict[str, tuple[str, ...]] = {
+    "low_confidence": ("steps",),
+    "threshold": ("threshold",),
+    "factor": ("factor",),
+    "d2f": ("threshold", *_D2F_ONLY),
+}
+_ALL_RULE_OPTIONS = tuple(dict.fromkeys(option for options in RULE_OPTIONS.values() for option in options))
 
 
 def resolve(params: GenerationParams, model: ModelInfo, prompt_length: int) -> DecodingParams:
@@ -159,10 +164,10 @@ def resolve(params: GenerationParams, model: ModelInfo, prompt_length: int) -> D
 
 
 def _rule(params: GenerationParams, model: ModelInfo) -> str:
-    given = [name for name in _RULE_OPTIONS if getattr(params, name) is not None]
+    given = [name for name in _ALL_RULE_OPTIONS if getattr(params, name) is not None]
     rule = params.rule if params.rule is not None else _implied_rule(given)
-    _choice("rule", rule, RULES)
-    unread = [name for name in given if name not in _READS[rule]]
+    _choice("rule", rule, tuple(RULE_OPTIONS))
+    unread = [name for name in given if name not in RULE_OPTIONS[rule]]
     if unread:
         raise InvalidValueError(
             f"'{unread[0]}' has no effect under rule '{rule}'.",
@@ -190,7 +195,7 @@ def _implied_rule(given: list[str]) -> str:
 
 
 def _readers(option: str) -> list[str]:
-    return [rule for rule in RULES if option in _READS[rule]]
+    return [rule for rule, options in RULE_OPTIONS.items() if option in options]
 
 
 def _max_tokens(params: GenerationParams, model: ModelInfo, prompt_length: int) -> int:

@@ -66,17 +66,17 @@ class EngineClient(abc.ABC):
         """
         request_id = str(next(self._numbers))
         mailbox = self._mailboxes[request_id] = Mailbox()
-        finished = False
+        over = False
         try:
             self._send(wire.Submit(request_id, prompt_ids, params))
-            while not finished:
+            while not over:
                 event = await mailbox.get()
-                finished = event.finish is not None
+                over = event.last
                 _raise_if_failed(event)
                 yield event
         finally:
             del self._mailboxes[request_id]
-            if not finished:
+            if not over:
                 self._send(wire.Cancel(request_id))
 
     @property

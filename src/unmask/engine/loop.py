@@ -80,7 +80,7 @@ class EngineLoop:
                 commits = []
             now = time.monotonic()
             for commit in commits:
-                self.stats.rows += commit.span.window.end - commit.span.window.start
+                self.stats.rows += commit.span.rows * commit.span.sequence.streams
                 self.stats.tokens_committed += len(commit.positions)
                 event = self._advance(commit, now)
                 if event is not None:
@@ -118,7 +118,6 @@ class EngineLoop:
         sequence = self._scheduler.remove(request_id)
         if sequence is not None:
             self._runner.forget(sequence)
-            self.stats.tokens_discarded += sequence.stats.discarded_tokens
 
     def _advance(self, commit: Commit, now: float) -> CanvasEvent | None:
         """Apply one request's commits; its event, if there is news. A broken invariant ends that request only."""

@@ -32,7 +32,6 @@ class Sequence:
         self.pages: list[int] = []
         self._slots: NDArray[np.int64] = np.empty((0, 0), dtype=np.int64)
         self.stats = RequestStats()
-        self.committed = 0
         self._told = len(prompt_ids)
         self._arrived = now
         # Each forward commits at least one token: a request that needs more than it has positions is broken.
@@ -71,13 +70,13 @@ class Sequence:
     def apply(self, window: Window, positions: list[int], tokens: list[int], now: float) -> None:
         """Take the commits of one forward over ``window``. Raises ``EngineFaultError`` if it did not get us further."""
         self.denoiser.apply(positions, tokens)
-        self.committed += len(positions)
         stats = self.stats
         stats.forwards += 1
+        stats.committed += len(positions)
         stats.blocks = self.denoiser.blocks_begun
-        stats.canvas_tokens += window.end - max(window.start, self.canvas.prompt_length)
+        stats.canvas_tokens += (window.end - window.start) * self.streams
         stats.total = now - self._arrived
-        if not stats.first_block and (self.denoiser.blocks_done or self.canvas.finish):
+        if stats.first_block is None and (self.canvas.first_block_decided or self.canvas.finish):
             stats.first_block = stats.total
         if not self.canvas.finish and stats.forwards >= self._most_forwards:
             raise EngineFaultError(f"{stats.forwards} forwards did not decide {self._most_forwards} positions.")
@@ -90,9 +89,5 @@ class Sequence:
             return None
         new = canvas.tokens[self._told : canvas.text_end].tolist()
         self._told = canvas.text_end
-        ended_by_token = finish == "stop"
-        if finish is not None:
-            shown = self._told - canvas.prompt_length + ended_by_token
-            self.stats.discarded_tokens = self.committed - shown
         frame = canvas.tokens[canvas.prompt_length :].tolist() if self.params.frames else None
-        return CanvasEvent(self.request_id, new, copy(self.stats), finish, ended_by_token, frame)
+        return CanvasEvent(self.request_id, new, copy(self.stats), finish, finish == "stop", frame)
