@@ -36,7 +36,7 @@ def absorb(report: StepReport, results: dict[str, Result], step: int = -1) -> No
     for event in report.events:
         result = results.setdefault(event.request_id, Result())
         result.ids += event.token_ids
-        if event.finish is not None:
+        if event.last:
             result.finish, result.ended_by_token = event.finish, event.ended_by_token
             result.stats, result.error, result.finished_in_step = event.stats, event.error, step
 

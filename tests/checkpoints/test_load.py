@@ -103,6 +103,30 @@ def test_missing_and_broken_weights(copied):
         load(copied)
 
 
+def test_weights_that_the_architecture_does_not_use(copied):
+    tensors = load_file(copied / "model.safetensors")
+    tensors["model.transformer.blocks.0.q_norm.weight"] = torch.ones(32)
+    save_file(tensors, copied / "model.safetensors")
+    with pytest.raises(InvalidCheckpointError, match="q_norm"):
+        load(copied)
+
+
+def test_the_checkpoint_says_how_it_attends(copied):
+    def attention(option=None):
+        return load_model(str(copied), device="cpu", attention=option).spec.attention
+
+    assert attention() == "block_causal"
+    assert attention("full") == "full"
+    change_config(copied, attention="full")
+    assert attention() == "full"
+    change_config(copied, attention="sideways")
+    with pytest.raises(InvalidValueError):
+        load(copied)
+    change_config(copied, attention="block_causal", grid_anchor="token_0")
+    with pytest.raises(InvalidCheckpointError, match="grid_anchor"):
+        load(copied)
+
+
 def test_sharded_weights_load_like_whole_ones(copied):
     tensors = load_file(copied / "model.safetensors")
     names = sorted(tensors)
@@ -126,6 +150,16 @@ def test_unknown_device_and_dtype(copied):
     with pytest.raises(InvalidValueError) as caught:
         load_model(str(copied), dtype="float12")
     assert caught.value.param == "dtype"
+
+
+def test_an_adapter_with_half_a_pair(golden, tmp_path):
+    shutil.copytree(golden / "d2f" / "llada_adapter", tmp_path / "adapter")
+    file = tmp_path / "adapter" / "adapter_model.safetensors"
+    tensors = load_file(file)
+    tensors.pop(next(name for name in tensors if "lora_A" in name))
+    save_file(tensors, file)
+    with pytest.raises(InvalidCheckpointError, match="both halves"):
+        load_model(str(golden / "llada" / "ckpt"), adapter=str(tmp_path / "adapter"), device="cpu")
 
 
 def test_an_adapter_for_another_model(golden):

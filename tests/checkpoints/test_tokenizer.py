@@ -54,6 +54,14 @@ def test_no_content_can_forge_a_marker(content):
     assert content.strip() in TOKENIZER.decode(ids)
 
 
+def test_content_that_leaves_no_room_for_the_guard_is_refused():
+    everything = "".join(map(chr, range(0xE000, 0xF900)))
+    with pytest.raises(InvalidValueError) as caught:
+        chat(everything)
+    assert caught.value.param == "messages"
+    assert everything[1:] in TOKENIZER.decode(chat(everything[1:] + "<|mdm_mask|>"))
+
+
 def test_a_raw_text_prompt_is_text():
     assert not set(TOKENIZER.encode_text("<|mdm_mask|><|endoftext|>")[1:]) & set(SPECIALS.values())
 

@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from unmask.decoding.block_causal import BlockCausalDenoiser, BlockState
 from unmask.decoding.canvas import Canvas
-from unmask.decoding.full_canvas import FullCanvas
-from unmask.decoding.pipeline import BlockPipeline, BlockState
+from unmask.decoding.full_attention import FullAttentionDenoiser
 from unmask.decoding.windows import static_quota
 from unmask.params import GenerationParams, ModelInfo, resolve
 
@@ -45,18 +45,22 @@ def runs(draw, attention):
     info = model(attention)
     resolved = resolve(GenerationParams(**params), info, len(prompt))
     canvas = Canvas(prompt, resolved, info.context_length, MASK, () if resolved.ignore_eos else info.end_ids)
-    denoiser = BlockPipeline(canvas, resolved) if attention == "block_causal" else FullCanvas(canvas, resolved)
+    denoiser = (
+        BlockCausalDenoiser(canvas, resolved)
+        if attention == "block_causal"
+        else FullAttentionDenoiser(canvas, resolved)
+    )
     return denoiser, draw(st.randoms(use_true_random=False))
 
 
 def commit_some(denoiser, rng):
     """Play one forward: each full segment commits at least one masked position, others maybe none."""
-    window = denoiser.window()
+    window = denoiser.next_window()
     positions = []
     for segment in window.segments:
         masked = [p for p in range(segment.start, segment.end) if denoiser.canvas.masked[p]]
         assert masked
-        positions += sorted(rng.sample(masked, rng.randint(1 if segment.full else 0, len(masked))))
+        positions += sorted(rng.sample(masked, rng.randint(1 if segment.activated else 0, len(masked))))
     tokens = [rng.choice([END, *range(1, 9)]) for _ in positions]
     denoiser.apply(positions, tokens)
     return window
@@ -68,11 +72,13 @@ def play(denoiser, rng):
     told = canvas.prompt_length
     shown: list[int] = []
     forwards = 0
+    most_rows = canvas.length
     while canvas.finish is None:
+        most_rows = min(most_rows, denoiser.most_rows)
         window = commit_some(denoiser, rng)
         forwards += 1
         assert window.end <= window.key_end <= canvas.length
-        assert window.end - window.start <= denoiser.max_rows
+        assert window.end - window.start <= most_rows, "the promise covers all coming windows"
         assert canvas.decided == np.flatnonzero(np.append(canvas.masked, True))[0]
         assert canvas.text_end >= told, "text that was told must not shrink"
         shown += canvas.tokens[told : canvas.text_end].tolist()

@@ -25,7 +25,7 @@ def segments(draw):
             "quota": draw(st.integers(0, 7)),
             "threshold": draw(st.sampled_from([0.0, 0.3, 0.5, 0.9, 1.0])),
             "factor": draw(st.sampled_from([0.0, 0.5, 1.0, 2.0, 5.0])),
-            "full": draw(st.booleans()),
+            "activated": draw(st.booleans()),
         }
         for _ in range(count)
     ]
@@ -38,7 +38,7 @@ def run(rule: str, cases: list[dict]) -> list[set[int]]:
         quota=torch.tensor([case["quota"] for case in cases]),
         threshold=torch.tensor([case["threshold"] for case in cases], dtype=torch.float64),
         factor=torch.tensor([case["factor"] for case in cases], dtype=torch.float64),
-        full=torch.tensor([case["full"] for case in cases]),
+        activated=torch.tensor([case["activated"] for case in cases]),
     )
     return [set(row.nonzero().flatten().tolist()) for row in RULES[rule].commit(score, params)]
 
@@ -76,7 +76,7 @@ def slow_factor(case):
 def slow_d2f(case):
     order = by_confidence(case["block"])
     above = {i for i in order if case["block"][i] > case["threshold"]}
-    return above if above or not case["full"] else {order[0]}
+    return above if above or not case["activated"] else {order[0]}
 
 
 SLOW = {
@@ -97,7 +97,7 @@ def test_rule_equals_its_slow_twin(rule, cases):
 @given(cases=segments())
 def test_a_full_block_always_gets_on(rule, cases):
     for case in cases:
-        case["full"] = True
+        case["activated"] = True
     assert all(run(rule, cases))
 
 

@@ -41,6 +41,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         spans = self.scheduler.plan(0.0)
         assert bool(spans) == bool(self.scheduler.running)
         assert [span.sequence.request_id for span in spans] == list(self.scheduler.running), "one span each, every step"
+        assert sum(span.rows for span in spans) <= MAX_ROWS + max((span.rows for span in spans), default=0)
         for span in spans:
             name = span.sequence.request_id
             if name not in self.admitted:

@@ -2,8 +2,7 @@
 
 Special tokens in *content* are text: a user who writes ``<|mdm_mask|>`` means those characters, never the mask.
 Only the chat template's own markers become special ids. ``TextGuard`` keeps the two apart while a template
-renders: it breaks every special literal inside content with a private character that is taken out again
-before encoding.
+renders: it hides every special literal inside content and brings it back before encoding.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from tokenizers.decoders import DecodeStream
 from unmask.checkpoints.directory import read_json
 from unmask.errors import InvalidCheckpointError, InvalidValueError
 
-_PRIVATE_USE = range(0xE000, 0xF8FF)
+_PRIVATE_USE = range(0xE000, 0xF8FF + 1)
 
 
 class Tokenizer:
@@ -55,7 +54,8 @@ class Tokenizer:
         """Ids of plain ``text``: special literals are text; the begin token is put first where the model wants it."""
         ids = self._encode_plain(text)
         bos = self.specials.get(self.special_text("bos_token"))
-        return [bos, *ids] if add_begin and self.config.get("add_bos_token") and bos is not None else ids
+        begin = [bos] if add_begin and self.config.get("add_bos_token") and bos is not None else []
+        return self._without_mask(begin + ids)
 
     def encode_rendered(self, rendered: str, guard: TextGuard) -> list[int]:
         """Ids of a rendered chat template: its markers become special ids, guarded literals stay text."""
@@ -65,20 +65,15 @@ class Tokenizer:
             ids += self._encode_plain(guard.lift(rendered[position : marker.start()]))
             ids.append(self.specials[marker.group()])
             position = marker.end()
-        return ids + self._encode_plain(guard.lift(rendered[position:]))
+        return self._without_mask(ids + self._encode_plain(guard.lift(rendered[position:])))
 
     def check_ids(self, ids: list[int]) -> list[int]:
         """``ids`` as a prompt given by number. Raises ``InvalidValueError`` for an unknown id or the mask id."""
+        size = self.size
         for index in ids:
-            if not 0 <= index < self.size:
-                raise InvalidValueError(f"Token id {index} is outside 0 to {self.size - 1}.", param="prompt")
-            if index == self.mask_id:
-                raise InvalidValueError(
-                    f"Token id {index} is the mask token, which marks positions to be generated.",
-                    hint="Take it out of the prompt.",
-                    param="prompt",
-                )
-        return ids
+            if not 0 <= index < size:
+                raise InvalidValueError(f"Token id {index} is outside 0 to {size - 1}.", param="prompt")
+        return self._without_mask(ids)
 
     def decode(self, ids: list[int], *, keep_special: bool = False) -> str:
         """The text of ``ids``, special tokens left out unless ``keep_special``."""
@@ -93,9 +88,25 @@ class Tokenizer:
         return IncrementalDecoder(self, self._hf)
 
     def guard(self, contents: list[str]) -> TextGuard:
-        """A guard whose private character occurs in none of ``contents``."""
-        used = set().union(*contents) if contents else set()
-        return TextGuard(self._markers, next(chr(code) for code in _PRIVATE_USE if chr(code) not in used))
+        """A guard for ``contents``. Raises ``InvalidValueError`` if they use up every private character."""
+        used = set().union(*contents)
+        fence = next((chr(code) for code in _PRIVATE_USE if chr(code) not in used), None)
+        if fence is None:
+            raise InvalidValueError(
+                "The messages use every private-use character (U+E000 to U+F8FF).",
+                hint="Leave one of them out.",
+                param="messages",
+            )
+        return TextGuard(self.specials, self._markers, fence)
+
+    def _without_mask(self, ids: list[int]) -> list[int]:
+        if self.mask_id in ids:
+            raise InvalidValueError(
+                f"The prompt holds the mask token ({self.mask_id}), which marks positions to be generated.",
+                hint="Take it out of the prompt.",
+                param="prompt",
+            )
+        return ids
 
     def _encode_plain(self, text: str) -> list[int]:
         # The batch form lets other threads run meanwhile; the plain form holds the interpreter's lock.
@@ -103,20 +114,23 @@ class Tokenizer:
 
 
 class TextGuard:
-    """Hides special literals inside content from the marker search, and brings them back."""
+    """Hides special literals inside content from the marker search, and brings them back.
 
-    def __init__(self, markers: re.Pattern[str], breaker: str) -> None:
-        self._markers, self._breaker = markers, breaker
+    A literal becomes its id between two ``fence`` characters, which occur nowhere in the content.
+    """
+
+    def __init__(self, specials: dict[str, int], markers: re.Pattern[str], fence: str) -> None:
+        self._specials, self._markers, self._fence = specials, markers, fence
+        self._literals = {str(index): literal for literal, index in specials.items()}
+        self._hidden = re.compile(f"{fence}([0-9]+){fence}")
 
     def hide(self, text: str) -> str:
-        """``text`` with every special literal broken after its first character."""
-        while self._markers.search(text):
-            text = self._markers.sub(lambda m: m.group()[0] + self._breaker + m.group()[1:], text)
-        return text
+        """``text`` without special literals."""
+        return self._markers.sub(lambda found: f"{self._fence}{self._specials[found.group()]}{self._fence}", text)
 
     def lift(self, text: str) -> str:
         """The text as it was before ``hide``."""
-        return text.replace(self._breaker, "")
+        return self._hidden.sub(lambda found: self._literals.get(found.group(1), ""), text)
 
 
 class IncrementalDecoder:

@@ -37,7 +37,7 @@ class WeightReader:
         self._dtype, self._device = dtype, device
         self._progress, self._patch = progress, patch
         self._where: dict[str, Any] = {}
-        self._taken = 0
+        self._taken: set[str] = set()
         for file in files:
             handle = self._stack.enter_context(_open(file))
             self._where.update(dict.fromkeys(handle.keys(), handle))
@@ -50,9 +50,6 @@ class WeightReader:
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._where)
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._where
 
     def take(self, name: str, shape: tuple[int, ...]) -> Tensor:
         """The tensor ``name``, which must have ``shape``. Raises ``InvalidCheckpointError`` naming the tensor."""
@@ -70,12 +67,22 @@ class WeightReader:
         """The tensor ``name``, whatever its shape; the name must be one of this reader's."""
         return self._read(name)
 
+    def check_all_taken(self, allowed: Callable[[str], bool]) -> None:
+        """Raise ``InvalidCheckpointError`` if a tensor was not asked for, unless it is ``allowed`` to be left."""
+        left = [name for name in self._where if name not in self._taken and not allowed(name)]
+        if left:
+            raise InvalidCheckpointError(
+                f"The weights hold '{left[0]}', which this architecture has no use for ({len(left)} such tensors).",
+                hint="The model would not compute what it was trained to. Is its architecture named rightly?",
+            )
+        self._progress(1.0)
+
     def _read(self, name: str) -> Tensor:
         tensor: Tensor = self._where[name].get_tensor(name)
         if self._patch is not None:
             tensor = self._patch(name, tensor.float())
-        self._taken += 1
-        self._progress(self._taken / len(self._where))
+        self._taken.add(name)
+        self._progress(len(self._taken) / len(self._where))
         return tensor.to(device=self._device, dtype=self._dtype)
 
 

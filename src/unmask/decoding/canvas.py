@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from unmask.decoding.grid import Grid
 from unmask.params import DecodingParams
 
 
@@ -16,8 +17,7 @@ class Canvas:
 
     Whether a position is masked is explicit state, never read off its token. ``decided`` is the end of the
     contiguous decided part: everything left of it is final. ``end`` is the leftmost committed end token.
-    Generated tokens beyond ``limit`` (prompt + max_tokens) are computed only to fill their block. ``length`` is
-    ``limit`` rounded up to whole blocks, within the model's ``context_length``.
+    Generated tokens beyond ``limit`` (prompt + max_tokens) are computed only to fill their block.
     """
 
     def __init__(
@@ -25,17 +25,17 @@ class Canvas:
     ) -> None:
         self.prompt_length = len(prompt_ids)
         self.limit = self.prompt_length + params.max_tokens
-        self._block_length = params.block_length
-        self._early_exit = params.early_exit
-        self.length = length = min(self._block_end(self.limit - 1), context_length)
+        self.grid = Grid.covering(self.prompt_length, params.block_length, params.max_tokens, context_length)
+        self.length = self.grid.length
         self.mask_id = mask_id
-        self.tokens: NDArray[np.int64] = np.full(length, mask_id, dtype=np.int64)
+        self.tokens: NDArray[np.int64] = np.full(self.length, mask_id, dtype=np.int64)
         self.tokens[: self.prompt_length] = prompt_ids
-        self.masked: NDArray[np.bool_] = np.ones(length, dtype=np.bool_)
+        self.masked: NDArray[np.bool_] = np.ones(self.length, dtype=np.bool_)
         self.masked[: self.prompt_length] = False
         self.decided = self.prompt_length
         self.end: int | None = None
         self._end_ids = frozenset(end_ids)
+        self._early_exit = params.early_exit
 
     def commit(self, positions: list[int], tokens: list[int]) -> None:
         """Fix ``tokens`` at masked ``positions``."""
@@ -54,6 +54,11 @@ class Canvas:
         return min(self.decided, end)
 
     @property
+    def first_block_decided(self) -> bool:
+        """Whether the first block has no masks left."""
+        return self.decided >= self.grid.block_end(self.prompt_length)
+
+    @property
     def finish(self) -> Literal["stop", "length"] | None:
         """Why the request is over, if it is.
 
@@ -62,10 +67,5 @@ class Canvas:
         """
         if self.end is None or self.end >= self.limit:
             return "length" if self.decided >= self.limit else None
-        enough = self.end + 1 if self._early_exit else min(self._block_end(self.end), self.limit, self.length)
+        enough = self.end + 1 if self._early_exit else min(self.grid.block_end(self.end), self.limit)
         return "stop" if self.decided >= enough else None
-
-    def _block_end(self, position: int) -> int:
-        """One past the last position of the block that holds ``position``."""
-        block = (position - self.prompt_length) // self._block_length
-        return self.prompt_length + (block + 1) * self._block_length

@@ -22,7 +22,8 @@ class EndTokens:
 
 @dataclass(slots=True)
 class Sampling:
-    """How to draw, one entry per row: ``temperature``, ``top_p`` float32, ``top_k`` int64 (0: off), ``draw`` float64.
+    """How to draw, one entry per row: ``temperature`` float32 (above 0), ``top_p`` float64, ``top_k`` int64 (0: off),
+    ``draw`` float64 in [0, 1).
 
     ``tempered`` bool: the score is the drawn token's probability under the filtered, tempered distribution (D2F);
     otherwise under the model's own (LLaDA, Fast-dLLM).
@@ -41,24 +42,20 @@ def propose(
     """Tokens [M] int64 and scores [M] ``score_dtype`` for ``logits`` [M, V] float32, which are overwritten.
 
     The mask is never proposed; its logit still counts in the softmax, as in the references. ``ends`` is None when
-    end tokens are free in every row, ``sampling`` when every row is greedy; rows of temperature 0 always are.
+    end tokens are free in every row, ``sampling`` when the rows are greedy: then the likeliest token is proposed.
     """
     if ends is not None:
         _forbid(logits, ends.ids, ends.never)
     mask_logit = logits[:, mask_id].clone()
     logits[:, mask_id] = -torch.inf
-    token = logits.argmax(dim=-1)
-    if sampling is not None:
-        rows = torch.nonzero(sampling.temperature > 0).squeeze(1)
-        token[rows], drawn_probability = _draw(logits[rows], sampling, rows)
+    token, probability = _draw(logits, sampling) if sampling is not None else (logits.argmax(dim=-1), None)
     logits[:, mask_id] = mask_logit
     if ends is not None:
         _forbid(logits, ends.ids, ends.last)
     chosen = logits.gather(1, token[:, None]).squeeze(1).to(score_dtype)
     score = torch.exp(chosen - torch.logsumexp(logits.to(score_dtype), dim=-1))
-    if sampling is not None:
-        tempered = sampling.tempered[rows]
-        score[rows[tempered]] = drawn_probability[tempered].to(score_dtype)
+    if sampling is not None and probability is not None:
+        score = torch.where(sampling.tempered, probability.to(score_dtype), score)
     return token, score
 
 
@@ -67,18 +64,18 @@ def _forbid(logits: Tensor, ids: Tensor, rows: Tensor) -> None:
     logits[:, ids] = torch.where(rows[:, None], -torch.inf, logits[:, ids])
 
 
-def _draw(logits: Tensor, sampling: Sampling, rows: Tensor) -> tuple[Tensor, Tensor]:
+def _draw(logits: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
     """A token per row by inverse transform over the sorted, filtered distribution, and its probability there."""
-    ordered, token = torch.sort(logits / sampling.temperature[rows, None], dim=-1, descending=True, stable=True)
+    ordered, token = torch.sort(logits / sampling.temperature[:, None], dim=-1, descending=True, stable=True)
     probability = torch.softmax(ordered.double(), dim=-1)
     before = torch.cumsum(probability, dim=-1) - probability
-    top_k = sampling.top_k[rows, None]
+    top_k = sampling.top_k[:, None]
     rank = torch.arange(logits.shape[-1], device=logits.device)
-    kept = (before < sampling.top_p[rows, None]) & ((top_k == 0) | (rank < top_k))
+    kept = (before < sampling.top_p[:, None]) & ((top_k == 0) | (rank < top_k))
     kept[:, 0] = True
     probability = probability * kept
     cumulative = torch.cumsum(probability, dim=-1)
     total = cumulative[:, -1:]
-    index = torch.searchsorted(cumulative, sampling.draw[rows, None] * total, right=True)
+    index = torch.searchsorted(cumulative, sampling.draw[:, None] * total, right=True)
     index = torch.minimum(index, kept.sum(dim=-1, keepdim=True) - 1)
     return token.gather(1, index).squeeze(1), (probability.gather(1, index) / total).squeeze(1)

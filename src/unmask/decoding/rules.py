@@ -12,15 +12,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from unmask.params import RULE_OPTIONS
+
 
 @dataclass(slots=True)
 class RuleParams:
-    """Per-segment parameters, each [S]: ``quota`` int64; ``threshold``, ``factor`` float64; ``full`` bool."""
+    """Per-segment parameters, each [S]: ``quota`` int64; ``threshold``, ``factor`` float64; ``activated`` bool."""
 
     quota: Tensor
     threshold: Tensor
     factor: Tensor
-    full: Tensor
+    activated: Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +65,9 @@ def factor(score: Tensor, params: RuleParams) -> Tensor:
 
 
 def d2f(score: Tensor, params: RuleParams) -> Tensor:
-    """Every position with score > threshold; in a full block at least the best one (arXiv 2508.09192)."""
+    """Every position with score > threshold; in an activated block at least the best one (arXiv 2508.09192)."""
     above = score > params.threshold[:, None]
-    forced = params.full & ~above.any(dim=-1)
+    forced = params.activated & ~above.any(dim=-1)
     return above | (_best(score) & forced[:, None])
 
 
@@ -75,6 +77,7 @@ RULES: dict[str, Rule] = {
     "factor": Rule(factor, torch.float64, tempered=False),
     "d2f": Rule(d2f, torch.float32, tempered=True),
 }
+assert set(RULES) == set(RULE_OPTIONS), "every rule has a row here and its options in params.py"
 
 
 def _rank(score: Tensor) -> Tensor:

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 class Segment:
     """A block that may commit in this step.
 
-    ``quota``: tokens to commit under the static rule. ``full``: fully activated, so at least one token must be
-    committed (a D2F block behind an unfinished one may commit none).
+    ``quota``: tokens to commit under the static rule. ``activated``: at least one token must be committed (a D2F
+    block behind an unfinished one may commit none).
     """
 
     start: int
     end: int
     quota: int
-    full: bool
+    activated: bool
 
 
 @dataclass(slots=True)
@@ -43,23 +43,18 @@ class Window:
 class Denoiser(Protocol):
     """The state machine of one request between forwards: which window next, and what commits mean."""
 
-    @property
-    def blocks_begun(self) -> int:
-        """Number of canvas blocks denoised so far, the current ones included."""
+    blocks_begun: int
+    """Number of canvas blocks denoised so far, the current ones included."""
 
     @property
-    def blocks_done(self) -> int:
-        """Number of canvas blocks without masks."""
+    def most_rows(self) -> int:
+        """The most rows that any coming window can have."""
 
-    @property
-    def max_rows(self) -> int:
-        """The most rows any window of this request can have."""
-
-    def window(self) -> Window:
-        """The next forward. Call once per step; raises ``AssertionError`` after the end."""
+    def next_window(self) -> Window:
+        """The next forward; may open blocks for it. Call once per step, never after the end."""
 
     def apply(self, positions: list[int], tokens: list[int]) -> None:
-        """Take the commits of the forward that ``window`` described."""
+        """Take the commits of the forward that ``next_window`` described."""
 
 
 def static_quota(masked: int, steps: int, step: int) -> int:

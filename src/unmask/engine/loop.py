@@ -14,18 +14,19 @@ from unmask.checkpoints.directory import open_checkpoint
 from unmask.checkpoints.weights import Progress
 from unmask.engine import wire
 from unmask.engine.options import EngineOptions
-from unmask.engine.pages import PageLedger, pages_for
+from unmask.engine.pages import PAGE_TOKENS, PageLedger, pages_for
 from unmask.engine.runner import Commit, Runner
 from unmask.engine.scheduler import Scheduler, Span
 from unmask.engine.sequence import Sequence
-from unmask.errors import ContextLengthError, EngineFaultError
+from unmask.errors import EngineFaultError, InvalidValueError
 from unmask.events import CanvasEvent, EngineStats, StepReport
 from unmask.models.load import load_model
 from unmask.models.transformer import Transformer
 from unmask.params import ModelInfo
 
 _DEFAULT_MAX_TOKENS = {"block_causal": 512, "full": 128}
-_CACHE_BYTES = 2 * 2**30
+_CPU_CACHE_BYTES = 2 * 2**30
+_CUDA_SHARE = 0.8  # of what the weights leave free; the rest is for activations and logits
 
 
 class EngineLoop:
@@ -42,13 +43,12 @@ class EngineLoop:
             dtype=options.dtype,
             progress=progress,
         )
-        self.model = _model_info(open_checkpoint(options.model).name, model)
+        self.model = _model_info(open_checkpoint(options.model).name, model, options.max_context)
         self.stats = EngineStats()
-        self._pages = PageLedger(pages_for(options.kv_tokens or _cache_tokens(model, options.max_running)))
+        self._pages = PageLedger(_cache_pages(options, model, self.model.context_length))
         self._runner = Runner(model, self._pages.total)
         self._scheduler = Scheduler(options.max_running, options.max_rows, self._pages)
         self._inbox: queue.SimpleQueue[wire.Command] = queue.SimpleQueue()
-        self._refused: list[CanvasEvent] = []
         self._stopping = False
 
     def send(self, command: wire.Command) -> None:
@@ -71,7 +71,7 @@ class EngineLoop:
         self._receive()
         started = time.monotonic()
         spans = self._scheduler.plan(started)
-        events, self._refused = self._refused, []
+        events: list[CanvasEvent] = []
         if spans:
             try:
                 commits = self._runner.execute(spans)
@@ -91,7 +91,7 @@ class EngineLoop:
     @property
     def idle(self) -> bool:
         """Whether every request that was sent has ended."""
-        return self._scheduler.idle and self._inbox.empty() and not self._refused
+        return self._scheduler.idle and self._inbox.empty()
 
     def _receive(self) -> None:
         while not self._inbox.empty():
@@ -99,25 +99,13 @@ class EngineLoop:
 
     def _obey(self, command: wire.Command) -> None:
         match command:
-            case wire.Submit():
-                self._submit(command)
+            case wire.Submit(request_id, prompt_ids, params):
+                sequence = Sequence(request_id, prompt_ids, params, self.model, time.monotonic())
+                self._scheduler.submit(sequence)
             case wire.Cancel(request_id):
-                self._remove(request_id)
+                self._scheduler.remove(request_id)
             case wire.Shutdown():
                 self._stopping = True
-
-    def _submit(self, command: wire.Submit) -> None:
-        sequence = Sequence(command.request_id, command.prompt_ids, command.params, self.model, time.monotonic())
-        if sequence.pages_needed > self._pages.total:
-            message = f"The request needs {sequence.pages_needed} key/value pages; the engine has {self._pages.total}."
-            self._refused.append(CanvasEvent.failure(command.request_id, ContextLengthError.code, message))
-        else:
-            self._scheduler.submit(sequence)
-
-    def _remove(self, request_id: str) -> None:
-        sequence = self._scheduler.remove(request_id)
-        if sequence is not None:
-            self._runner.forget(sequence)
 
     def _advance(self, commit: Commit, now: float) -> CanvasEvent | None:
         """Apply one request's commits; its event, if there is news. A broken invariant ends that request only."""
@@ -125,11 +113,11 @@ class EngineLoop:
         try:
             sequence.apply(commit.span.window, commit.positions, commit.tokens, now)
         except EngineFaultError as error:
-            self._remove(sequence.request_id)
+            self._scheduler.remove(sequence.request_id)
             return CanvasEvent.failure(sequence.request_id, error.code, error.message)
         event = sequence.event()
         if event is not None and event.finish is not None:
-            self._remove(sequence.request_id)
+            self._scheduler.remove(sequence.request_id)
         return event
 
     def _fail(self, spans: list[Span], error: Exception) -> list[CanvasEvent]:
@@ -137,7 +125,7 @@ class EngineLoop:
         traceback.print_exception(error)
         message = f"The step failed: {type(error).__name__}: {error}"
         for span in spans:
-            self._remove(span.sequence.request_id)
+            self._scheduler.remove(span.sequence.request_id)
         return [CanvasEvent.failure(span.sequence.request_id, EngineFaultError.code, message) for span in spans]
 
     def _gauges(self) -> EngineStats:
@@ -151,7 +139,7 @@ class EngineLoop:
         assert self._pages.in_use == 0, f"{self._pages.in_use} pages in use while idle"
 
 
-def _model_info(name: str, model: Transformer) -> ModelInfo:
+def _model_info(name: str, model: Transformer, max_context: int) -> ModelInfo:
     spec = model.spec
     return ModelInfo(
         name=name,
@@ -159,7 +147,7 @@ def _model_info(name: str, model: Transformer) -> ModelInfo:
         attention=spec.attention,
         block_length=spec.block_length,
         max_tokens=_DEFAULT_MAX_TOKENS[spec.attention],
-        context_length=spec.shape.context_length,
+        context_length=min(max_context or spec.shape.context_length, spec.shape.context_length),
         vocab_size=spec.shape.vocab,
         mask_id=spec.mask_id,
         end_ids=spec.end_ids,
@@ -167,8 +155,26 @@ def _model_info(name: str, model: Transformer) -> ModelInfo:
     )
 
 
-def _cache_tokens(model: Transformer, max_running: int) -> int:
-    """Room for ``max_running`` whole contexts, or for what ``_CACHE_BYTES`` hold, but for one context at least."""
+def _cache_pages(options: EngineOptions, model: Transformer, context_length: int) -> int:
+    """Pages for ``max_running`` whole contexts, or for what memory allows. Two contexts must fit, so that any single
+    request does, guided ones with their second stream too.
+    """
+    least, most = (pages_for(context_length) * count for count in (2, max(options.max_running, 2)))
+    if options.kv_tokens:
+        if options.kv_tokens // PAGE_TOKENS < least:
+            raise InvalidValueError(
+                f"{options.kv_tokens} key/value tokens do not hold two contexts of {context_length}.",
+                hint=f"Give at least {least * PAGE_TOKENS}, or a smaller context (max_context).",
+                param="kv_tokens",
+            )
+        return options.kv_tokens // PAGE_TOKENS
     shape = model.spec.shape
-    per_token = 2 * shape.layers * shape.kv_heads * shape.head_size * model.dtype.itemsize
-    return max(shape.context_length, min(max_running * shape.context_length, _CACHE_BYTES // per_token))
+    page_bytes = 2 * shape.layers * shape.kv_heads * shape.head_size * model.dtype.itemsize * PAGE_TOKENS
+    return max(least, min(most, _cache_bytes(model.device) // page_bytes))
+
+
+def _cache_bytes(device: torch.device) -> int:
+    """What the cache may take: most of a GPU's free memory, or a modest share of a computer that does other things."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0] * _CUDA_SHARE)
+    return _CPU_CACHE_BYTES

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
@@ -14,8 +13,10 @@ class EngineOptions:
     """Which model, on which device, within which limits.
 
     ``max_running``: requests that share a step. ``max_rows``: positions through the model in one step.
-    ``kv_tokens``: capacity of the key/value pages, in tokens; 0 derives it from ``max_running`` and the context.
-    ``threads``: CPU threads of a forward; 0 leaves it to torch. ``adapter``: a LoRA directory merged at load.
+    ``kv_tokens``: capacity of the key/value pages in tokens, two whole contexts at least; 0 derives it from
+    ``max_running``, the context and the memory of the device. ``max_context``: prompt and canvas tokens of a request;
+    0 takes the model's own limit. ``threads``: CPU threads of a forward; 0 leaves it to torch. ``adapter``: a LoRA
+    directory merged at load. ``attention``: "full" or "block_causal" where the checkpoint does not say it itself.
     """
 
     model: str
@@ -26,6 +27,7 @@ class EngineOptions:
     max_running: int = 32
     max_rows: int = 4096
     kv_tokens: int = 0
+    max_context: int = 0
     threads: int = 0
 
     def as_environment(self) -> dict[str, str]:
@@ -33,6 +35,6 @@ class EngineOptions:
         return {"UNMASK_ENGINE_OPTIONS": msgspec.json.encode(self).decode()}
 
     @classmethod
-    def from_environment(cls) -> Any:
+    def from_environment(cls) -> EngineOptions:
         """The options that ``as_environment`` wrote."""
-        return msgspec.json.decode(os.environ["UNMASK_ENGINE_OPTIONS"], type=cls)
+        return msgspec.json.decode(os.environ["UNMASK_ENGINE_OPTIONS"], type=EngineOptions)

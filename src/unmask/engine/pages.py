@@ -15,23 +15,30 @@ class PageLedger:
 
     def __init__(self, total: int) -> None:
         self.total = total
-        self._free = list(range(total - 1, -1, -1))
-
-    @property
-    def in_use(self) -> int:
-        """Pages taken and not yet given back."""
-        return self.total - len(self._free)
+        self.in_use = 0
+        self._taken = bytearray(total)
 
     def fits(self, count: int) -> bool:
         """Whether ``count`` pages are free."""
-        return count <= len(self._free)
+        return count <= self.total - self.in_use
 
     def take(self, count: int) -> list[int]:
-        """``count`` free pages; the caller has checked that they fit."""
+        """``count`` free pages, which the caller has checked to fit; one after another if there is such a run."""
         assert self.fits(count)
-        return [self._free.pop() for _ in range(count)]
+        run = self._taken.find(bytes(count))
+        if run >= 0:
+            pages = list(range(run, run + count))
+        else:
+            pages = [page for page, taken in enumerate(self._taken) if not taken][:count]
+        self._mark(pages, 1)
+        return pages
 
     def give_back(self, pages: list[int]) -> None:
         """Free ``pages``."""
-        self._free.extend(reversed(pages))
-        assert len(self._free) <= self.total
+        self._mark(pages, 0)
+
+    def _mark(self, pages: list[int], taken: int) -> None:
+        for page in pages:
+            assert self._taken[page] != taken, f"page {page} is {'taken' if taken else 'free'} already"
+            self._taken[page] = taken
+        self.in_use += len(pages) if taken else -len(pages)

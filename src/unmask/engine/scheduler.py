@@ -1,9 +1,10 @@
 """Who takes part in the next step. Pure: no tensors, no clock, no input or output.
 
 Denoising goes first: every running request contributes its window to every step, so nobody waits for a
-neighbour. What is left of the row budget admits waiting requests, strictly in order; an unused rest is carried
-over while the queue waits for it (deficit budget, Sangam, arXiv 2607.04206), so that a long prompt gets its
-turn. A bidirectional prompt is indivisible, and one larger than the whole budget runs when nothing else does.
+neighbour. What the largest coming windows of the running requests leave of the row budget admits waiting ones,
+strictly in order; an unused rest is carried over while the queue waits for it (deficit budget, Sangam,
+arXiv 2607.04206), so that a long prompt gets its turn. A bidirectional prompt is indivisible, and one larger than
+the whole budget runs when nothing else does. So a step has at most ``max_rows`` rows and one more prompt.
 """
 
 from __future__ import annotations
@@ -29,6 +30,12 @@ class Span:
         """Number of query positions."""
         return self.window.end - self.window.start
 
+    @property
+    def first_page(self) -> int:
+        """The first key/value page of this stream of the request."""
+        pages = self.sequence.pages
+        return pages[len(pages) // 2 if self.unconditional else 0]
+
 
 class Scheduler:
     """Waiting and running requests. A request is in exactly one of the two, or gone."""
@@ -52,20 +59,20 @@ class Scheduler:
 
     def plan(self, now: float) -> list[Span]:
         """The next step: a window of every running request, then of those admitted now."""
-        spans = [Span(sequence, sequence.denoiser.window()) for sequence in self.running.values()]
-        budget = self._max_rows + self._deficit - sum(span.rows * span.sequence.streams for span in spans)
+        budget = self._max_rows + self._deficit - sum(map(_most_rows, self.running.values()))
+        spans = [Span(sequence, sequence.denoiser.next_window()) for sequence in self.running.values()]
         blocked = False
         while self.waiting and len(self.running) < self._max_running:
             head = self.waiting[0]
             if blocked := not self.pages.fits(head.pages_needed):
                 break
-            rows = head.denoiser.max_rows * head.streams
+            rows = _most_rows(head)
             if rows > budget and spans:
                 break
             self.waiting.popleft()
             head.admit(self.pages.take(head.pages_needed), now)
             self.running[head.request_id] = head
-            spans.append(Span(head, head.denoiser.window()))
+            spans.append(Span(head, head.denoiser.next_window()))
             budget -= rows
         waits_for_rows = self.waiting and len(self.running) < self._max_running and not blocked
         self._deficit = max(budget, 0) if waits_for_rows else 0
@@ -82,3 +89,8 @@ class Scheduler:
                 self.waiting.remove(waiting)
                 return waiting
         return None
+
+
+def _most_rows(sequence: Sequence) -> int:
+    """The most rows that any coming step of ``sequence`` can have, in all its streams."""
+    return sequence.denoiser.most_rows * sequence.streams

@@ -7,9 +7,9 @@ from copy import copy
 import numpy as np
 from numpy.typing import NDArray
 
+from unmask.decoding.block_causal import BlockCausalDenoiser
 from unmask.decoding.canvas import Canvas
-from unmask.decoding.full_canvas import FullCanvas
-from unmask.decoding.pipeline import BlockPipeline
+from unmask.decoding.full_attention import FullAttentionDenoiser
 from unmask.decoding.windows import Denoiser, Window
 from unmask.engine.pages import PAGE_TOKENS, pages_for
 from unmask.errors import EngineFaultError
@@ -27,10 +27,10 @@ class Sequence:
         self.params = params
         end_ids = () if params.ignore_eos else model.end_ids
         self.canvas = Canvas(prompt_ids, params, model.context_length, model.mask_id, end_ids)
-        full = model.attention == "full"
-        self.denoiser: Denoiser = FullCanvas(self.canvas, params) if full else BlockPipeline(self.canvas, params)
+        denoiser = FullAttentionDenoiser if model.attention == "full" else BlockCausalDenoiser
+        self.denoiser: Denoiser = denoiser(self.canvas, params)
         self.pages: list[int] = []
-        self._slots: NDArray[np.int64] = np.empty((0, 0), dtype=np.int64)
+        self._slots: list[NDArray[np.int64]] = []
         self.stats = RequestStats()
         self._told = len(prompt_ids)
         self._arrived = now
@@ -51,7 +51,7 @@ class Sequence:
         """Take over ``pages``: the slots of all positions, in order."""
         self.pages = pages
         firsts = np.array(pages, dtype=np.int64).reshape(self.streams, -1, 1) * PAGE_TOKENS
-        self._slots = (firsts + np.arange(PAGE_TOKENS)).reshape(self.streams, -1)
+        self._slots = list((firsts + np.arange(PAGE_TOKENS)).reshape(self.streams, -1)[:, : self.canvas.length])
         self.stats.queued = now - self._arrived
 
     def tokens(self, unconditional: bool) -> NDArray[np.int64]:
@@ -63,9 +63,8 @@ class Sequence:
         return tokens
 
     def slots(self, unconditional: bool) -> NDArray[np.int64]:
-        """Cache slots of all positions, at least [length]."""
-        slots: NDArray[np.int64] = self._slots[int(unconditional)]
-        return slots
+        """Cache slots of all positions [length]."""
+        return self._slots[unconditional]
 
     def apply(self, window: Window, positions: list[int], tokens: list[int], now: float) -> None:
         """Take the commits of one forward over ``window``. Raises ``EngineFaultError`` if it did not get us further."""

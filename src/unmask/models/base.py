@@ -18,13 +18,13 @@ from unmask.params import Attention
 class AttentionGroup:
     """Spans of equal row count, attended together.
 
-    ``rows`` is their slice of the R rows, span after span. ``key_slots`` [S, K] int64 are the cache slots each
-    span sees, padded with slot 0. ``mask`` [S, 1, Q, K] bool is True where a row may look; ``None`` if every row
-    sees every key.
+    ``rows`` is their slice of the R rows, span after span. ``keys`` [S, K] int64 are the cache slots each span sees,
+    padded with slot 0; or, for one span whose slots lie next to each other, a slice of the cache. ``mask``
+    [S, 1, Q, K] bool is True where a row may look; ``None`` if every row sees every key.
     """
 
     rows: slice
-    key_slots: Tensor
+    keys: Tensor | slice
     mask: Tensor | None
 
 

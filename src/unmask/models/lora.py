@@ -14,6 +14,7 @@ from unmask.checkpoints.weights import WeightReader
 from unmask.errors import CheckpointNotFoundError, InvalidCheckpointError
 from unmask.models.config import integer, number, refuse_other_values
 
+_CONFIG = "adapter_config.json"
 _PREFIX = "base_model.model."
 _ASSUMED: dict[str, Any] = {
     "peft_type": "LORA",
@@ -32,9 +33,9 @@ class LoraAdapter:
     def __init__(self, path: Path) -> None:
         if not path.is_dir():
             raise CheckpointNotFoundError(f"There is no adapter directory at '{path}'.", hint="Check the path.")
-        config = read_json(path / "adapter_config.json")
-        refuse_other_values(config, _ASSUMED)
-        rank, alpha = integer(config, "r"), number(config, "lora_alpha", 1.0)
+        config = read_json(path / _CONFIG)
+        refuse_other_values(config, _ASSUMED, file=_CONFIG)
+        rank, alpha = integer(config, "r", file=_CONFIG), number(config, "lora_alpha", 1.0, file=_CONFIG)
         self._scale = alpha / (math.sqrt(rank) if config.get("use_rslora") else rank)
         self._path = path
         self._unmerged: dict[str, Tensor] = {}
@@ -48,18 +49,20 @@ class LoraAdapter:
     def merge(self, name: str, weight: Tensor) -> Tensor:
         """``weight`` (float32) with this adapter's update, if it has one for the tensor ``name``."""
         module = _PREFIX + name.removesuffix(".weight")
-        down = self._unmerged.pop(f"{module}.lora_A.weight", None)
-        up = self._unmerged.pop(f"{module}.lora_B.weight", None)
-        if down is None or up is None:
+        pair = (f"{module}.lora_A.weight", f"{module}.lora_B.weight")
+        if not all(half in self._unmerged for half in pair):
             return weight
+        down, up = (self._unmerged.pop(half) for half in pair)
         if (up.shape[0], down.shape[1]) != tuple(weight.shape) or up.shape[1] != down.shape[0]:
             raise InvalidCheckpointError(f"The adapter's update of '{name}' does not have the weight's shape.")
         return weight + self._scale * (up @ down)
 
     def check_used(self) -> None:
-        """Raise ``InvalidCheckpointError`` if a tensor of the adapter was merged nowhere: it is for another model."""
+        """Raise ``InvalidCheckpointError`` if a tensor of the adapter was merged nowhere: it is for another model, or
+        half of its pair is missing.
+        """
         if self._unmerged:
             raise InvalidCheckpointError(
                 f"'{self._path}' holds '{next(iter(self._unmerged))}', which this model has no weight for.",
-                hint="Use the adapter with the base model it was trained on.",
+                hint="Use the adapter with the base model it was trained on; it needs both halves of every update.",
             )

@@ -10,7 +10,7 @@ from unmask.checkpoints.directory import Checkpoint, read_json
 from unmask.errors import InvalidCheckpointError, InvalidValueError, UnknownArchitectureError
 from unmask.models import dream, llada
 from unmask.models.base import ModelSpec, TensorNames, TransformerShape
-from unmask.models.config import integer, token_ids
+from unmask.models.config import integer, refuse_other_values, token_ids
 from unmask.params import Attention
 
 DEFAULT_BLOCK_LENGTH = 32
@@ -37,11 +37,13 @@ FAMILIES = {
 def describe(checkpoint: Checkpoint, *, attention: str | None = None, adapted: bool = False) -> ModelSpec:
     """The spec of ``checkpoint``.
 
-    Attention is ``attention`` if given, else block-causal for an ``adapted`` model (D2F adapters) or one whose
-    config has a ``block_size``, else full. Raises ``UnknownArchitectureError`` or ``InvalidCheckpointError``.
+    Attention is ``attention`` if given, else what the config's own ``attention`` says, else block-causal for an
+    ``adapted`` model (D2F adapters) or one whose config has a ``block_size``, else full. Raises
+    ``UnknownArchitectureError`` or ``InvalidCheckpointError``.
     """
     config = checkpoint.config
     family = _family(config)
+    refuse_other_values(config, {"grid_anchor": "prompt_end"})
     shape = family.shape(config)
     mask_id = config.get("mask_token_id")
     mask_id = family.mask_id if mask_id is None else mask_id
@@ -51,7 +53,7 @@ def describe(checkpoint: Checkpoint, *, attention: str | None = None, adapted: b
         family=family.name,
         shape=shape,
         names=family.tensors,
-        attention=_attention(attention, adapted or "block_size" in config),
+        attention=_attention(attention or config.get("attention"), adapted or "block_size" in config),
         block_length=integer(config, "block_size", DEFAULT_BLOCK_LENGTH),
         shifted=family.shifted,
         mask_id=mask_id,

@@ -40,6 +40,7 @@ class Transformer:
         self.output_head = (
             self.embedding if shape.tied else weights.take(f"{names.head}.weight", (shape.vocab, shape.hidden))
         )
+        weights.check_all_taken(lambda name: name.endswith(".inv_freq") or (shape.tied and names.head in name))
         self._cos, self._sin = _rotary_table(shape, self.embedding)
 
     @property
@@ -72,6 +73,7 @@ class Transformer:
         """Hidden rows [R, D] after the final norm; writes every row's keys and values into ``cache``."""
         eps = self.spec.shape.norm_eps
         hidden = F.embedding(step.token_ids, self.embedding)
+        # Angles stay float32 whatever the weights are, as the references keep them.
         cos = F.embedding(step.positions, self._cos).unsqueeze(1)
         sin = F.embedding(step.positions, self._sin).unsqueeze(1)
         for layer, slots in zip(self.layers, cache.layers, strict=True):
@@ -98,10 +100,13 @@ class Transformer:
         slots.index_copy_(0, step.write_slots, key_value)
         outputs = []
         for group in step.groups:
-            spans, keys = group.key_slots.shape
-            seen = slots.index_select(0, group.key_slots.view(-1)).view(spans, keys, 2 * kv_heads, size).transpose(1, 2)
+            if isinstance(group.keys, slice):
+                seen = slots[group.keys].unsqueeze(0)
+            else:
+                seen = slots.index_select(0, group.keys.flatten()).view(*group.keys.shape, 2 * kv_heads, size)
+            seen = seen.transpose(1, 2)
             output = F.scaled_dot_product_attention(
-                query[group.rows].reshape(spans, -1, heads, size).transpose(1, 2),
+                query[group.rows].view(len(seen), -1, heads, size).transpose(1, 2),
                 seen[:, :kv_heads],
                 seen[:, kv_heads:],
                 attn_mask=group.mask,
@@ -120,10 +125,10 @@ def _rotate(heads: Tensor, cos: Tensor, sin: Tensor) -> None:
 
 
 def _rotary_table(shape: TransformerShape, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Cosines and sines [context, E / 2], computed in float32 as the references do."""
+    """Cosines and sines [context, E / 2], float32."""
     exponents = torch.arange(0, shape.head_size, 2, dtype=torch.float32) / shape.head_size
     angles = torch.outer(torch.arange(shape.context_length, dtype=torch.float32), 1.0 / shape.rope_theta**exponents)
-    return angles.cos().to(like), angles.sin().to(like)
+    return angles.cos().to(like.device), angles.sin().to(like.device)
 
 
 def _read_layer(weights: WeightReader, shape: TransformerShape, names: TensorNames, n: int) -> LayerWeights:

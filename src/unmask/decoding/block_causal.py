@@ -1,13 +1,13 @@
 """Decoding under block-causal attention: the D2F block pipeline (arXiv 2508.09192, reference evaluation code).
 
 Blocks are counted from the prompt's end; the prompt itself is block 0, bidirectional. Several blocks may be
-denoised at once: a new one is opened when the last is decided to ``add_threshold``, and it becomes *full*
+denoised at once: a new one is opened when the last is decided to ``add_threshold``, and it becomes *activated*
 (commits at least one token per forward) when its predecessor reaches ``activate_threshold``. With both at 1,
 one block is denoised at a time: plain semi-autoregressive decoding.
 
 A finished block costs no forward of its own: its final keys and values are computed inside the next step's
 window and are exact from then on. Differences from the reference, none of which changes the text: blocks
-right of a committed end token are dropped, and decoding ends once all text is decided. At most
+right of a committed end token are dropped, and decoding ends with the end token's block. At most
 ``max_live_blocks`` are open at once.
 """
 
@@ -40,7 +40,7 @@ class Block:
     end: int
     masked: int
     state: BlockState
-    full: bool
+    activated: bool
     steps: int = 0
 
     @property
@@ -49,37 +49,33 @@ class Block:
         return (self.end - self.start - self.masked) / (self.end - self.start)
 
 
-class BlockPipeline:
-    """The denoiser of one request under block-causal attention."""
+class BlockCausalDenoiser:
+    """The denoiser of one request under block-causal attention.
+
+    ``blocks`` are those that matter to the next forward, in order: the last one in the cache (if any), those on
+    their way there, then the active ones. ``cached`` is the end of the exact keys and values.
+    """
 
     def __init__(self, canvas: Canvas, params: DecodingParams) -> None:
         self.canvas = canvas
         self.params = params
-        self.blocks = [Block(0, canvas.prompt_length, 0, BlockState.TO_CACHE, full=True)]
+        self.blocks = [Block(0, canvas.prompt_length, 0, BlockState.TO_CACHE, activated=True)]
+        self.blocks_begun = 0
         self.cached = 0
 
     @property
-    def blocks_begun(self) -> int:
-        """Number of canvas blocks opened so far."""
-        return len(self.blocks) - 1
-
-    @property
-    def blocks_done(self) -> int:
-        """Number of canvas blocks without masks."""
-        return sum(not block.masked for block in self.blocks) - 1
-
-    @property
-    def max_rows(self) -> int:
-        """The first window holds the prompt; later ones the live blocks and those on their way to the cache."""
+    def most_rows(self) -> int:
+        """First the prompt with the first block; later the live blocks and as many on their way to the cache."""
+        if self.params.cache == "none":
+            return self.canvas.length
         live = self.params.max_live_blocks * self.params.block_length
-        canvas = self.canvas
-        first = canvas.length if self.params.cache == "none" else canvas.prompt_length + live
-        return min(canvas.length, max(first, 2 * live))
+        return min(self.canvas.length, max(self.canvas.prompt_length * (not self.cached) + live, 2 * live))
 
-    def window(self) -> Window:
+    def next_window(self) -> Window:
         """Open and promote blocks, then compute everything that is not in the cache."""
         self._open()
-        self._promote()
+        for block, successor in zip(self.blocks, self.blocks[1:], strict=False):
+            successor.activated |= block.progress >= self.params.activate_threshold
         live = [block for block in self.blocks if block.state is BlockState.ACTIVE and block.masked]
         assert live, "a request without masks left should have ended"
         start = 0 if self.params.cache == "none" else self.cached
@@ -96,16 +92,14 @@ class BlockPipeline:
             elif block.state is BlockState.ACTIVE:
                 block.steps += block.masked > 0
         self.canvas.commit(positions, tokens)
-        if self.canvas.end is not None:
-            self._drop_right_of(self.canvas.end)
+        while self.canvas.end is not None and self.blocks[-1].start > self.canvas.end:
+            self.blocks.pop()
         for block in self.blocks:
             if block.state is BlockState.ACTIVE:
                 block.masked = int(np.count_nonzero(self.canvas.masked[block.start : block.end]))
         self._retire()
-
-    def _next_cached(self) -> int:
-        """End of the exact keys and values once the coming forward has run."""
-        return max((block.end for block in self.blocks if block.state is not BlockState.ACTIVE), default=0)
+        while len(self.blocks) > 1 and self.blocks[1].state is BlockState.IN_CACHE:
+            del self.blocks[0]
 
     def _open(self) -> None:
         """At most one new block per step, behind the last one."""
@@ -117,13 +111,9 @@ class BlockPipeline:
             and live < self.params.max_live_blocks
             and last.progress >= self.params.add_threshold
         ):
-            end = min(last.end + self.params.block_length, self.canvas.length)
-            self.blocks.append(Block(last.end, end, end - last.end, BlockState.ACTIVE, full=False))
-
-    def _promote(self) -> None:
-        for block, successor in zip(self.blocks, self.blocks[1:], strict=False):
-            if block.progress >= self.params.activate_threshold:
-                successor.full = True
+            end = self.canvas.grid.block_end(last.end)
+            self.blocks.append(Block(last.end, end, end - last.end, BlockState.ACTIVE, activated=False))
+            self.blocks_begun += 1
 
     def _retire(self) -> None:
         for block in self.blocks:
@@ -132,19 +122,25 @@ class BlockPipeline:
                     return
                 block.state = BlockState.TO_CACHE
 
-    def _drop_right_of(self, end: int) -> None:
-        while self.blocks[-1].start > end:
-            self.blocks.pop()
+    def _next_cached(self) -> int:
+        """End of the exact keys and values once the coming forward has run."""
+        return max((block.end for block in self.blocks if block.state is not BlockState.ACTIVE), default=0)
 
     def _segment(self, block: Block) -> Segment:
         length = block.end - block.start
         quota = static_quota(length, min(self.params.steps, length), block.steps)
-        return Segment(block.start, block.end, quota, block.full)
+        return Segment(block.start, block.end, quota, block.activated)
 
     def _visible(self, start: int) -> NDArray[np.int64] | None:
-        """A row sees up to the end of its own block."""
-        inside = [block for block in self.blocks if block.end > start]
-        if len(inside) == 1:
+        """A row sees up to the end of its own block; without a cache, cached blocks are rows too."""
+        ends = [block.end for block in self.blocks if block.end > start]
+        if start < self.blocks[0].start:
+            ends = self._cached_ends() + ends
+        if len(ends) == 1:
             return None
-        ends = [block.end for block in inside]
         return np.repeat(np.array(ends), np.diff([start, *ends]))
+
+    def _cached_ends(self) -> list[int]:
+        """Ends of the prompt and of the blocks left of ``blocks``."""
+        step = self.params.block_length
+        return [*range(self.canvas.prompt_length, self.blocks[0].start, step), self.blocks[0].start]

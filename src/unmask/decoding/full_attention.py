@@ -14,7 +14,7 @@ from unmask.decoding.windows import Segment, Window, static_quota
 from unmask.params import DecodingParams
 
 
-class FullCanvas:
+class FullAttentionDenoiser:
     """The denoiser of one request under full attention."""
 
     def __init__(self, canvas: Canvas, params: DecodingParams) -> None:
@@ -25,26 +25,16 @@ class FullCanvas:
         self.blocks_begun = 1
 
     @property
-    def block_end(self) -> int:
-        """One past the current block's last position."""
-        return min(self.start + self.params.block_length, self.canvas.length)
-
-    @property
-    def blocks_done(self) -> int:
-        """Number of canvas blocks without masks."""
-        return self.blocks_begun - 1
-
-    @property
-    def max_rows(self) -> int:
+    def most_rows(self) -> int:
         """Some windows hold everything."""
         return self.canvas.length
 
-    def window(self) -> Window:
+    def next_window(self) -> Window:
         """The current block, with as much around it as the cache mode recomputes."""
-        end = self.block_end
+        end = self.canvas.grid.block_end(self.start)
         assert self.start < end, "a request without masks left should have ended"
         quota = static_quota(end - self.start, min(self.params.steps, end - self.start), self.step_in_block)
-        segment = Segment(self.start, end, quota, full=True)
+        segment = Segment(self.start, end, quota, activated=True)
         length = self.canvas.length
         if self.params.cache == "none" or self.step_in_block == 0:
             return Window(0, length, length, None, [segment], left=self.start - 1)
@@ -55,6 +45,7 @@ class FullCanvas:
         """Commit; move on to the next block when this one has no masks."""
         self.canvas.commit(positions, tokens)
         self.step_in_block += 1
-        if not np.any(self.canvas.masked[self.start : self.block_end]):
-            self.start, self.step_in_block = self.block_end, 0
+        end = self.canvas.grid.block_end(self.start)
+        if not np.any(self.canvas.masked[self.start : end]):
+            self.start, self.step_in_block = end, 0
             self.blocks_begun += self.start < self.canvas.length
