@@ -45,8 +45,29 @@ def test_stop_strings(llm):
     assert cut.text == whole.text[: whole.text.index(stop)]
     assert cut.finish_reason == "stop"
     assert cut.completion_tokens < whole.completion_tokens
-    llm.generate(QUESTIONS)  # what the stop string cut short is gone from the engine
+    assert cut.discarded_tokens == cut.stats.committed - cut.completion_tokens
+    assert llm._loop.idle
     assert llm._loop.step().stats.pages_in_use == 0
+
+
+@pytest.mark.parametrize("fault", [KeyboardInterrupt, RuntimeError])
+def test_whatever_ends_a_call_nothing_stays_behind(llm, monkeypatch, fault):
+    execute, calls = llm._loop._runner.execute, []
+
+    def failing(spans):
+        calls.append(len(spans))
+        if len(calls) == 2:
+            raise fault
+        return execute(spans)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(llm._loop._runner, "execute", failing)
+        with pytest.raises(KeyboardInterrupt if fault is KeyboardInterrupt else UnmaskError):
+            llm.generate(QUESTIONS, unmask.GenerationParams(max_tokens=200, ignore_eos=True))
+    assert len(calls) == 2
+    assert llm._loop.idle
+    assert llm._loop.step().stats.pages_in_use == 0
+    assert llm.generate(QUESTIONS[0])[0].text
 
 
 def test_bad_input_raises_before_anything_runs(llm):
@@ -72,8 +93,8 @@ async def test_the_async_twin_gives_the_same(llm):
     async with await unmask.AsyncLLM.load(device="cpu", threads=1) as async_llm:
         answers = await asyncio.gather(*(async_llm.generate(question) for question in QUESTIONS))
         assert [answer.text for answer in answers] == wanted
-        streamed = [delta.text async for delta in async_llm.stream(QUESTIONS[1])]
-        assert "".join(streamed) == wanted[1]
+        deltas = [delta async for delta in async_llm.stream(QUESTIONS[1])]
+        assert "".join(delta.text for delta in deltas) == wanted[1] == deltas[-1].completion.text
         async with aclosing(async_llm.stream(QUESTIONS[2])) as deltas:
             async for _ in deltas:
                 break
@@ -81,5 +102,7 @@ async def test_the_async_twin_gives_the_same(llm):
 
 
 def test_importing_unmask_does_not_import_torch():
-    code = "import sys, unmask, unmask.serving.app, unmask.engine.process; assert 'torch' not in sys.modules"
+    code = "import sys, unmask, unmask.serving.app, unmask.engine.process\n"
+    code += "unmask.UnmaskError, unmask.EngineOptions, unmask.TextDelta, unmask.GenerationParams, unmask.Completion\n"
+    code += "assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)

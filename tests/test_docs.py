@@ -34,6 +34,9 @@ def test_every_record_on_the_walk_exists():
     files = set(re.findall(r"`((?:\w+/)*\w+\.py)`", page))
     assert len(files) > 12
     assert [file for file in files if not (ROOT / "src" / "unmask" / file).is_file()] == []
+    patterns = set(re.findall(r"`(serving/dialects/\*/\w+\.py)`", page))
+    assert len(patterns) > 3
+    assert [pattern for pattern in patterns if not list((ROOT / "src" / "unmask").glob(pattern))] == []
     source = "\n".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
     records = set(re.findall(r"`([A-Z]\w+?)s?`", page))
     assert [record for record in records if not re.search(rf"class {record}s?\b", source)] == []

@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from unmask.api import LLM, AsyncLLM, Completion
+    from unmask.api import LLM, AsyncLLM
+    from unmask.engine.completion import Completion
+    from unmask.engine.options import EngineOptions
+    from unmask.engine.text import TextDelta
+    from unmask.errors import UnmaskError
     from unmask.params import GenerationParams
 
-__all__ = ["LLM", "AsyncLLM", "Completion", "GenerationParams", "__version__"]
+__all__ = [
+    "LLM",
+    "AsyncLLM",
+    "Completion",
+    "EngineOptions",
+    "GenerationParams",
+    "TextDelta",
+    "UnmaskError",
+    "__version__",
+]
 __version__ = "0.1.0"
+
+_HOMES = {
+    "LLM": "unmask.api",
+    "AsyncLLM": "unmask.api",
+    "Completion": "unmask.engine.completion",
+    "EngineOptions": "unmask.engine.options",
+    "GenerationParams": "unmask.params",
+    "TextDelta": "unmask.engine.text",
+    "UnmaskError": "unmask.errors",
+}
 
 
 def __getattr__(name: str) -> Any:
     """Import the API on first use: ``import unmask`` alone does not load torch."""
-    if name in ("LLM", "AsyncLLM", "Completion"):
-        from unmask import api
-
-        return getattr(api, name)
-    if name == "GenerationParams":
-        from unmask.params import GenerationParams
-
-        return GenerationParams
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'unmask' has no attribute {name!r}")

@@ -29,9 +29,8 @@ _COUNTERS: dict[str, tuple[str, Callable[[EngineStats], int]]] = {
         "Steps of the engine: forwards shared by all requests.",
         lambda stats: stats.steps,
     ),
-    "unmask_canvas_tokens_computed": ("Positions through the model.", lambda stats: stats.rows),
+    "unmask_canvas_tokens_computed": ("Positions sent through the model.", lambda stats: stats.rows),
     "unmask_tokens_committed": ("Tokens committed.", lambda stats: stats.tokens_committed),
-    "unmask_tokens_discarded": ("Tokens computed, then thrown away.", lambda stats: stats.tokens_discarded),
 }
 
 
@@ -62,6 +61,7 @@ class Metrics:
         self._responses = Counter("unmask_http_responses", "Responses.", ["status"], registry=self._registry)
         self._forwards = self._counter("unmask_forwards", "Forwards that ended requests took part in.")
         self._blocks = self._counter("unmask_blocks_committed", "Blocks of finished requests.")
+        self._discarded = self._counter("unmask_tokens_discarded", "Committed tokens that are in no finished answer.")
         self._frames = self._counter("unmask_canvas_frames_sent", "Canvas frames handed to clients.")
         self._disconnects = self._counter("unmask_disconnects", "Requests whose client left before the end.")
         self._queue = self._histogram("unmask_queue_seconds", "Arrival to first step.", _SECONDS)
@@ -88,7 +88,8 @@ class Metrics:
 
     def step(self, report: StepReport) -> None:
         """One engine step; hang this on ``EngineClient.on_step``."""
-        self._step.observe(report.seconds)
+        if report.stats.steps > self._last.steps:  # else the engine only refused or dropped requests
+            self._step.observe(report.seconds)
         for name, (_, read) in _COUNTERS.items():
             self._counters[name].inc(read(report.stats) - read(self._last))
         self._last = report.stats
@@ -96,9 +97,10 @@ class Metrics:
     def finished(self, finish: FinishReason, stats: RequestStats, tokens: int) -> None:
         """A request came to its end with ``tokens`` completion tokens."""
         self._ends.labels(finish).inc()
+        self._discarded.inc(stats.committed - tokens)
         self._queue.observe(stats.queued)
         self._total.observe(stats.total)
-        if stats.first_block:
+        if stats.first_block is not None:
             self._first.observe(stats.first_block)
         if stats.forwards:
             self._forwards.inc(stats.forwards)
@@ -107,17 +109,18 @@ class Metrics:
             self._blocks.inc(stats.blocks)
             self._per_block.observe(tokens / stats.blocks)
             self._steps.observe(stats.forwards / stats.blocks)
-        if stats.blocks > 1 and stats.first_block:
+        if stats.blocks > 1 and stats.first_block is not None:
             self._block.observe((stats.total - stats.first_block) / (stats.blocks - 1))
 
     def cancelled(self, stats: RequestStats) -> None:
-        """A request was dropped because nobody waits for it any more; ``stats`` is what it had cost."""
+        """A request was dropped because nobody waits for it any more; ``stats`` is its last known cost."""
         self._ends.labels("cancelled").inc()
         self._forwards.inc(stats.forwards)
+        self._discarded.inc(stats.committed)
         self._disconnects.inc()
 
     def failed(self) -> None:
-        """The engine ended a request with an error."""
+        """A request ended with an error: the engine's, or a bug of ours."""
         self._ends.labels("error").inc()
 
     def response(self, status: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,9 +12,14 @@ from hypothesis import strategies as st
 from unmask.checkpoints.directory import EMBEDDED_MODEL, open_checkpoint
 from unmask.checkpoints.prompts import PromptEncoder
 from unmask.errors import InvalidCheckpointError, InvalidValueError, UnsupportedValueError
+from unmask.params import ModelInfo
 
 MASK = 6
-PROMPTS = PromptEncoder(EMBEDDED_MODEL, MASK)
+INFO = ModelInfo(
+    name="tiny", family="llada", attention="block_causal", block_length=16, max_tokens=512, context_length=1024,
+    vocab_size=1024, mask_id=MASK, end_ids=(0,), parameters=0,
+)  # fmt: skip
+PROMPTS = PromptEncoder(EMBEDDED_MODEL, INFO)
 TOKENIZER = PROMPTS.tokenizer
 SPECIALS = TOKENIZER.specials
 
@@ -85,7 +91,7 @@ def copied(tmp_path):
 
 def test_a_model_without_template_refuses_chat(copied):
     (copied / "chat_template.jinja").unlink()
-    prompts = PromptEncoder(str(copied), MASK)
+    prompts = PromptEncoder(str(copied), INFO)
     assert prompts.encode("hello")
     with pytest.raises(UnsupportedValueError):
         prompts.encode([{"role": "user", "content": "hello"}])
@@ -112,7 +118,7 @@ def test_a_model_without_template_refuses_chat(copied):
 )
 def test_a_hostile_template_ends_in_a_named_error(copied, template):
     (copied / "chat_template.jinja").write_text(template)
-    prompts = PromptEncoder(str(copied), MASK)
+    prompts = PromptEncoder(str(copied), INFO)
     with pytest.raises(InvalidValueError) as caught:
         prompts.encode([{"role": "user", "content": "hello"}])
     assert caught.value.param == "messages"
@@ -129,15 +135,20 @@ def test_templates_as_model_authors_write_them(copied):
         "{%- endfor -%}\n"
         "{{- ns.n * 2 -}}{{- '-' * 3 -}}{%- if add_generation_prompt -%}{{- strftime_now('%%') -}}{%- endif -%}"
     )
-    prompts = PromptEncoder(str(copied), MASK)
+    prompts = PromptEncoder(str(copied), INFO)
     ids = prompts.encode([{"role": "a", "content": '<"é">'}, {"role": "skip", "content": "no"}])
     assert prompts.tokenizer.decode(ids) == '[a:"<\\"é\\">"]x2---%'
+
+
+def test_a_tokenizer_of_a_larger_model(copied):
+    with pytest.raises(InvalidCheckpointError, match="1024 tokens"):
+        PromptEncoder(str(copied), msgspec.structs.replace(INFO, vocab_size=1000))
 
 
 def test_a_malformed_template_or_tokenizer_is_a_checkpoint_error(copied):
     (copied / "chat_template.jinja").write_text("{% if %}")
     with pytest.raises(InvalidCheckpointError):
-        PromptEncoder(str(copied), MASK)
+        PromptEncoder(str(copied), INFO)
     (copied / "tokenizer.json").write_text("{}")
     with pytest.raises(InvalidCheckpointError):
-        PromptEncoder(str(copied), MASK)
+        PromptEncoder(str(copied), INFO)

@@ -115,7 +115,7 @@ def test_in_a_terminal_a_conversation_shows_text_and_cost():
 
 
 def test_the_canvas_shows_masks_dim_and_stops_at_the_end():
-    tokenizer = PromptEncoder(EMBEDDED_MODEL, MODEL.mask_id).tokenizer
+    tokenizer = PromptEncoder(EMBEDDED_MODEL, MODEL).tokenizer
     view = CanvasView(tokenizer, MODEL.end_ids, Console(file=io.StringIO()))
     hello = tokenizer.encode_text("hello")
     text = view.render([*hello, MODEL.mask_id, MODEL.mask_id, MODEL.end_ids[0], *hello])

@@ -80,8 +80,8 @@ def test_a_signal_stops_server_and_engine(number):
 
 @pytest.mark.parametrize("signals", [1, 2])
 def test_requests_still_running_at_the_end_are_told_so(signals):
-    body = {"prompt": "a", "max_tokens": 1000, "ignore_eos": True, "stream": True}
-    body["unmask"] = {"rule": "low_confidence", "cache": "none"}
+    body = {"prompt": "a", "max_tokens": 1000, "stream": True}
+    body["unmask"] = {"rule": "low_confidence", "cache": "none", "end_tokens": "never"}
     with serve() as server:
         request = urllib.request.Request(
             f"{server.url}/v1/completions", json.dumps(body).encode(), {"content-type": "application/json"}
@@ -151,7 +151,7 @@ def test_a_killed_engine_leaves_a_server_that_says_so():
             assert json.loads(response.read())["error"]["code"] == "engine_unavailable"
 
 
-def test_names_and_environment(monkeypatch):
+def test_the_served_name_and_a_first_command_to_try():
     with serve("--served-model-name", "house-model") as server:
         with urllib.request.urlopen(f"{server.url}/v1/models") as response:
             assert json.loads(response.read())["data"][0]["id"] == "house-model"

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from contextlib import aclosing
 
 import pytest
 
 from tests.engines import generate, make_loop
 from unmask.checkpoints.directory import EMBEDDED_MODEL
+from unmask.engine.client import Mailbox
 from unmask.engine.options import EngineOptions
 from unmask.engine.process import ProcessEngine
 from unmask.engine.thread import ThreadEngine
-from unmask.errors import CheckpointNotFoundError, ContextLengthError, EngineUnavailableError
+from unmask.errors import CheckpointNotFoundError, EngineUnavailableError, InvalidValueError
+from unmask.events import CanvasEvent, RequestStats
 from unmask.params import GenerationParams, resolve
 
 PROMPT = [1, *range(30, 50), 3]
@@ -34,11 +35,20 @@ async def engine(request):
 
 async def collect(engine, prompt=PROMPT, **params):
     """Ids of one request."""
-    resolved = resolve(GenerationParams(**params), engine.model, len(prompt))
-    ids = []
-    async for event in engine.generate(prompt, resolved):
-        ids += event.token_ids
-    return ids
+    with engine.submit([request(engine, prompt, **params)]) as mailbox:
+        return [token for event in await read(mailbox) for token in event.token_ids]
+
+
+def request(engine, prompt=PROMPT, **params):
+    return prompt, resolve(GenerationParams(**params), engine.model, len(prompt))
+
+
+async def read(mailbox, count=1):
+    """All events of ``count`` requests."""
+    events = []
+    while sum(event.last for event in events) < count:
+        events.append((await mailbox.get())[1])
+    return events
 
 
 async def until(condition, seconds=5.0):
@@ -58,14 +68,85 @@ async def test_the_same_tokens_as_the_bare_loop(engine):
 
 
 async def test_leaving_early_cancels_within_a_step(engine):
-    params = resolve(
-        GenerationParams(max_tokens=900, ignore_eos=True, rule="low_confidence"), engine.model, len(PROMPT)
-    )
-    async with aclosing(engine.generate(PROMPT, params)) as events:
-        async for _ in events:
-            break
+    steps = []
+    engine.on_step = lambda report: steps.append(report.stats.running)
+    with engine.submit([request(engine, max_tokens=900, ignore_eos=True, rule="low_confidence")]) as mailbox:
+        await mailbox.get()
+    heard = len(steps)
     await until(lambda: engine.stats.running == 0 and engine.stats.pages_in_use == 0)
-    assert engine.stats.tokens_committed < 900
+    # One step was running when the reader left, one may have ended unheard; the last one only drops the request.
+    assert len(steps) - heard <= 3
+    await asyncio.sleep(0.2)
+    assert engine.stats.running == 0
+    assert len(steps) - heard <= 3
+
+
+async def test_several_requests_share_a_mailbox(engine):
+    alone = [await collect(engine, max_tokens=n, ignore_eos=True) for n in (40, 5, 70)]
+    with engine.submit([request(engine, max_tokens=n, ignore_eos=True) for n in (40, 5, 70)]) as mailbox:
+        together = {0: [], 1: [], 2: []}
+        ended = 0
+        while ended < 3:
+            number, event = await mailbox.get()
+            together[number] += event.token_ids
+            ended += event.last
+    assert list(together.values()) == alone
+    await until(lambda: engine.stats.pages_in_use == 0)
+
+
+async def test_a_dropped_request_leaves_its_neighbours(engine):
+    wanted = await collect(engine, max_tokens=60, ignore_eos=True)
+    long = request(engine, max_tokens=900, ignore_eos=True, rule="low_confidence")
+    with engine.submit([long, request(engine, max_tokens=60, ignore_eos=True)]) as mailbox:
+        await until(lambda: engine.stats.running > 0)
+        mailbox.drop(0)
+        events = await read(mailbox)
+    assert [token for event in events for token in event.token_ids] == wanted
+    await until(lambda: engine.stats.pages_in_use == 0)
+
+
+async def test_a_waiting_reader_may_give_up_and_come_back(engine):
+    with engine.submit([request(engine, max_tokens=30, ignore_eos=True)]) as mailbox:
+        ids = []
+        last = False
+        while not last:
+            try:
+                async with asyncio.timeout(0.0005):
+                    _, event = await mailbox.get()
+            except TimeoutError:
+                continue
+            ids += event.token_ids
+            last = event.last
+    assert ids == await collect(engine, max_tokens=30, ignore_eos=True)
+
+
+async def test_unread_frames_are_dropped_but_no_token_is():
+    mailbox = Mailbox(["a", "b"], lambda request_id: None)
+    for name, token in [("a", 1), ("b", 2), ("a", 3), ("a", 4), ("b", 5)]:
+        mailbox.put(CanvasEvent(name, [token], RequestStats(), frame=[token]))
+    read = [await mailbox.get() for _ in range(5)]
+    assert [(number, event.token_ids, event.frame) for number, event in read] == [
+        (0, [1], None),
+        (1, [2], None),
+        (0, [3], None),
+        (0, [4], [4]),
+        (1, [5], [5]),
+    ]
+
+
+async def test_a_listener_with_a_bug_leaves_nobody_waiting(engine, capfd):
+    def bug(report):
+        raise ZeroDivisionError("a bug")
+
+    engine.on_step = bug
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
+    if isinstance(engine, ProcessEngine):
+        with pytest.raises(EngineUnavailableError):
+            await collect(engine, max_tokens=900, ignore_eos=True, rule="low_confidence")
+        assert not engine.alive
+        assert "ZeroDivisionError" in capfd.readouterr().err
+    else:
+        assert len(await collect(engine, max_tokens=9, ignore_eos=True)) == 9
 
 
 async def test_a_cancelled_task_frees_its_request(engine):
@@ -78,17 +159,9 @@ async def test_a_cancelled_task_frees_its_request(engine):
     await until(lambda: engine.stats.pages_in_use == 0)
 
 
-async def test_the_engine_refuses_what_it_cannot_hold():
-    engine = ThreadEngine(make_loop(EMBEDDED_MODEL, kv_tokens=64))
-    with pytest.raises(ContextLengthError):
-        await collect(engine, max_tokens=500)
-    assert len(await collect(engine, max_tokens=5, ignore_eos=True)) == 5
-    await engine.close()
-
-
 async def test_frames_show_the_whole_canvas(engine):
-    params = resolve(GenerationParams(max_tokens=32, ignore_eos=True, frames=True), engine.model, len(PROMPT))
-    events = [event async for event in engine.generate(PROMPT, params)]
+    with engine.submit([request(engine, max_tokens=32, ignore_eos=True, frames=True)]) as mailbox:
+        events = await read(mailbox)
     frames = [event.frame for event in events if event.frame is not None]
     assert frames
     assert all(len(frame) == 32 for frame in frames)
@@ -101,6 +174,11 @@ async def test_frames_show_the_whole_canvas(engine):
 async def test_a_model_that_cannot_be_loaded():
     with pytest.raises(CheckpointNotFoundError, match="no model at"):
         await ProcessEngine.launch(EngineOptions(model="/nowhere"))
+
+
+async def test_options_that_cannot_be_honoured():
+    with pytest.raises(InvalidValueError, match="64 key/value tokens"):
+        await ProcessEngine.launch(EngineOptions(model=EMBEDDED_MODEL, device="cpu", kv_tokens=64))
 
 
 async def test_loading_reports_progress():

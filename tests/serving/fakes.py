@@ -68,7 +68,8 @@ class ScriptedEngine(EngineClient):
 
 
 def finished(request_id: str, ids: list[int]) -> CanvasEvent:
-    return CanvasEvent(request_id, ids, RequestStats(forwards=2, blocks=1), finish="stop", ended_by_token=True)
+    stats = RequestStats(forwards=2, blocks=1, committed=len(ids) + 1)
+    return CanvasEvent(request_id, ids, stats, finish="stop", ended_by_token=True)
 
 
 @dataclass
@@ -83,7 +84,7 @@ class FakeServer:
 async def serving(*, capacity: int = 8, **settings) -> AsyncIterator[FakeServer]:
     """A live server around a ``ScriptedEngine`` with the embedded model's tokenizer."""
     engine = ScriptedEngine()
-    prompts = PromptEncoder(EMBEDDED_MODEL, MODEL.mask_id)
+    prompts = PromptEncoder(EMBEDDED_MODEL, MODEL)
     model = ServedModel(engine, prompts, name=EMBEDDED_MODEL, capacity=capacity)
     app = create_app(model, ServerSettings(**settings))
     listener = socket.create_server(("127.0.0.1", 0))

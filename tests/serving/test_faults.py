@@ -5,13 +5,20 @@ from __future__ import annotations
 import asyncio
 
 import aiohttp
+import msgspec
 import openai
 import pytest
 import structlog
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from tests.serving.fakes import finished, serving, until
 from tests.serving.wire import events
+from unmask.engine.text import CellDecoder
+from unmask.errors import InvalidValueError, QueueFullError
 from unmask.events import CanvasEvent, RequestStats
+from unmask.serving.dialects.openai_common.envelope import envelope
+from unmask.serving.errors import ErrorResponder
 
 CHAT = {"messages": [{"role": "user", "content": "hi"}]}
 
@@ -24,6 +31,25 @@ async def session():
 
 async def error_of(response) -> tuple[int, str]:
     return response.status, (await response.json())["error"]["code"]
+
+
+async def samples(session, fake) -> list[Sample]:
+    async with session.get(f"{fake.url}/metrics") as response:
+        text = await response.text()
+    return [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+
+
+async def ends(session, fake) -> dict[str, float]:
+    """Ended requests by how they ended; clients that left are those that were cancelled."""
+    found = await samples(session, fake)
+    counts = {s.labels["finish"]: s.value for s in found if s.name == "unmask_requests_total"}
+    assert [s.value for s in found if s.name == "unmask_disconnects_total"] == [counts.get("cancelled", 0)]
+    return counts
+
+
+async def discarded(session, fake) -> float:
+    (value,) = [s.value for s in await samples(session, fake) if s.name == "unmask_tokens_discarded_total"]
+    return value
 
 
 async def test_a_full_queue_is_503_with_retry_after(session):
@@ -104,7 +130,7 @@ async def test_a_bug_is_a_logged_500_and_the_server_lives(session, stream):
         fake.engine.on_submit = bug
         with structlog.testing.capture_logs(processors=[structlog.contextvars.merge_contextvars]) as log:
             async with session.post(f"{fake.url}/v1/completions", json={"prompt": "a", "stream": stream}) as response:
-                assert response.status == (200 if stream else 500)
+                assert response.status == 500
                 body = await response.read()
         assert b'"code":"internal_error"' in body
         assert b"ZeroDivision" not in body
@@ -113,6 +139,90 @@ async def test_a_bug_is_a_logged_500_and_the_server_lives(session, stream):
         assert entry["request_id"] == response.headers["x-request-id"]
         async with session.get(f"{fake.url}/health") as response:
             assert response.status == 200
+        assert await ends(session, fake) == {"error": 1}
+
+
+async def test_a_bug_in_a_stream_is_an_error_event_and_a_failure(session, monkeypatch):
+    def bug(self, canvas):
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(CellDecoder, "decode", bug)
+    async with serving() as fake:
+        fake.engine.on_submit = lambda command: fake.engine.say(
+            CanvasEvent(command.request_id, [40], RequestStats(forwards=1, committed=1), frame=[40, 6])
+        )
+        body = {"prompt": "a", "stream": True, "unmask": {"canvas": "frames"}}
+        with structlog.testing.capture_logs() as log:
+            async with session.post(f"{fake.url}/v1/completions", json=body) as response:
+                assert response.status == 200
+                last = (await response.read()).split(b"\n\n")[-2]
+        assert b'"code":"internal_error"' in last
+        assert isinstance(log[0]["exc_info"], ZeroDivisionError)
+        assert await ends(session, fake) == {"error": 1}
+        assert fake.engine.cancelled == [fake.engine.submitted[0].request_id]
+
+
+async def test_every_end_is_counted_with_what_was_thrown_away(session):
+    async with serving() as fake:
+        url = f"{fake.url}/v1/completions"
+        stats = RequestStats(forwards=3, committed=9)
+        fake.engine.on_submit = lambda command: fake.engine.say(
+            CanvasEvent(command.request_id, [40, 41], stats, "length")
+        )
+        async with session.post(url, json={"prompt": ["a", "b"]}) as response:
+            answer = await response.json()
+        assert [choice["unmask"]["discarded_tokens"] for choice in answer["choices"]] == [7, 7]
+        assert [choice["unmask"]["ttfb_ms"] for choice in answer["choices"]] == [None, None]
+        assert await discarded(session, fake) == 14
+        fake.engine.on_submit = lambda command: fake.engine.say(CanvasEvent(command.request_id, [40], stats))
+        async with session.post(url, json={"prompt": "a", "stream": True}) as response:
+            await response.content.readuntil(b"\n\n")
+        await until(lambda: len(fake.engine.cancelled) == 1)
+        assert await ends(session, fake) == {"length": 2, "cancelled": 1}
+        assert await discarded(session, fake) == 14 + 9
+
+
+async def test_one_of_several_prompts_fails_the_request_and_leaves_nothing_behind(session):
+    async with serving(capacity=3) as fake:
+        task = asyncio.create_task(session.post(f"{fake.url}/v1/completions", json={"prompt": ["a", "b", "c"]}))
+        await until(lambda: len(fake.engine.submitted) == 3)
+        names = [command.request_id for command in fake.engine.submitted]
+        fake.engine.say(finished(names[0], [40]), CanvasEvent.failure(names[1], "engine_fault", "It broke."))
+        async with await task as response:
+            assert await error_of(response) == (500, "engine_fault")
+        assert fake.engine.cancelled == [names[2]]
+        assert await ends(session, fake) == {"stop": 1, "error": 2}
+
+
+async def test_a_stop_string_ends_one_prompt_and_not_its_neighbours(session):
+    async with serving() as fake:
+        x, y = (fake.prompts.tokenizer.encode_text(text)[0] for text in "xy")
+        body = {"prompt": ["a", "b"], "stop": "x"}
+        task = asyncio.create_task(session.post(f"{fake.url}/v1/completions", json=body))
+        await until(lambda: len(fake.engine.submitted) == 2)
+        first, second = (command.request_id for command in fake.engine.submitted)
+        fake.engine.say(
+            CanvasEvent(first, [y, x, y], RequestStats(forwards=1, committed=3)),
+            CanvasEvent(second, [y], RequestStats(forwards=1, committed=1)),
+        )
+        fake.engine.say(CanvasEvent(first, [y], RequestStats(forwards=2, committed=4)))  # on its way already
+        await until(lambda: fake.engine.cancelled == [first])
+        fake.engine.say(CanvasEvent(second, [y], RequestStats(forwards=3, committed=2), "length"))
+        async with await task as response:
+            answer = await response.json()
+        assert [choice["text"] for choice in answer["choices"]] == ["y", "yy"]
+        assert [choice["unmask"]["discarded_tokens"] for choice in answer["choices"]] == [1, 0]
+
+
+def test_each_dialect_may_have_its_own_error_envelope():
+    class Plain(msgspec.Struct):
+        text: str
+
+    errors = ErrorResponder({"/": envelope, "/v1/plain": lambda problem: Plain(problem.message)})
+    refusal = InvalidValueError("No.", param="x")
+    assert errors.response("/v1/plain/x", refusal).body == b'{"text":"No."}'
+    assert b'"param":"x"' in errors.response("/v1/other", refusal).body
+    assert errors.response("/v1/plain", QueueFullError("Full.")).headers["retry-after"] == "1"
 
 
 async def test_silence_is_filled_with_comments(session):

@@ -11,7 +11,11 @@ import pytest
 from tests.serving.test_disconnect import send, until_running
 from tests.serving.test_operations import scrape
 
-LONG = {"prompt": "one two three", "max_tokens": 960, "ignore_eos": True, "unmask": {"rule": "low_confidence"}}
+LONG = {
+    "prompt": "one two three",
+    "max_tokens": 960,
+    "unmask": {"rule": "low_confidence", "end_tokens": "never"},
+}
 SHORT = {
     "prompt": "What is 7 + 8?",
     "max_tokens": 4,

@@ -7,11 +7,10 @@ import time
 
 from prometheus_client.parser import text_string_to_metric_families
 
-LONG = {
+LONG = {  # runs to its last token, and has text from early on, whatever the model would rather say
     "prompt": "one two three",
     "max_tokens": 600,
-    "ignore_eos": True,
-    "unmask": {"rule": "low_confidence", "cache": "none"},
+    "unmask": {"rule": "low_confidence", "cache": "none", "end_tokens": "never"},
 }
 
 
@@ -79,7 +78,10 @@ async def test_metrics_count_what_was_answered(http):
     assert grew("unmask_forwards_total") == answer["unmask"]["forwards"]
     assert grew("unmask_blocks_committed_total") == answer["unmask"]["blocks"]
     assert grew("unmask_tokens_committed_total") >= 40
-    assert grew("unmask_canvas_tokens_computed_total") >= grew("unmask_tokens_committed_total")
+    assert grew("unmask_canvas_tokens_computed_total") == answer["unmask"]["canvas_tokens"]
+    assert grew("unmask_tokens_discarded_total") == answer["unmask"]["discarded_tokens"]
+    assert grew("unmask_tokens_discarded_total") == grew("unmask_tokens_committed_total") - 40
+    assert grew("unmask_denoise_step_seconds_count") == grew("unmask_engine_steps_total")
     assert grew("unmask_block_latency_seconds_count") == 1
     assert after["unmask_requests_running"] == after["unmask_requests_waiting"] == 0
     assert after["unmask_kv_pages_in_use"] == 0

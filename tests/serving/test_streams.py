@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.serving.fakes import MODEL
+from tests.serving.wire import events as decode_events
 from tests.serving.wire import finish_of, text_of
 from unmask.checkpoints.directory import EMBEDDED_MODEL
 from unmask.checkpoints.prompts import PromptEncoder
-from unmask.engine.text import TextAssembler
+from unmask.engine.completion import TextRequest
+from unmask.engine.text import CellDecoder, TextAssembler
 from unmask.events import CanvasEvent, RequestStats
 from unmask.params import GenerationParams, resolve
 from unmask.serving.dialects.openai_chat.stream import ChatStream
 from unmask.serving.dialects.openai_common.encode import Head
-from unmask.serving.dialects.openai_common.stream import FrameEncoder
 from unmask.serving.dialects.openai_completions.stream import CompletionStream
-from unmask.serving.generation import Generation
 
-TOKENIZER = PromptEncoder(EMBEDDED_MODEL, MODEL.mask_id).tokenizer
+TOKENIZER = PromptEncoder(EMBEDDED_MODEL, MODEL).tokenizer
 HEAD = Head("id-1", 1, "unmask-tiny")
 SPECIALS = set(TOKENIZER.specials.values())
 
@@ -50,7 +49,7 @@ def run_events(groups: list[list[int]], frames: bool) -> list[CanvasEvent]:
             CanvasEvent(
                 "0",
                 group,
-                RequestStats(forwards=number + 1, blocks=1),
+                RequestStats(forwards=number + 1, blocks=1, committed=len(given_so_far) + 1),
                 finish="stop" if last else None,
                 ended_by_token=last,
                 frame=[*given_so_far, MODEL.mask_id] if frames else None,
@@ -59,24 +58,20 @@ def run_events(groups: list[list[int]], frames: bool) -> list[CanvasEvent]:
     return events
 
 
-def generation(stop: tuple[str, ...]) -> Generation:
-    return Generation([1, 2, 3], resolve(GenerationParams(seed=1), MODEL, 3), stop)
-
-
-def frame_encoder() -> FrameEncoder:
-    return FrameEncoder(TOKENIZER.pieces, MODEL.mask_id, lambda: None)
+def assembler(stop: tuple[str, ...]) -> TextAssembler:
+    return TextAssembler(TOKENIZER, TextRequest([1, 2, 3], resolve(GenerationParams(seed=1), MODEL, 3), stop))
 
 
 def chat_chunks(groups: list[list[int]], stop: tuple[str, ...], frames: bool = False) -> list[dict]:
-    stream = ChatStream(HEAD, generation(stop), frame_encoder(), include_usage=True)
-    assembler = TextAssembler(TOKENIZER, stop)
-    chunks = list(stream.start())
+    stream = ChatStream(HEAD, CellDecoder(TOKENIZER), include_usage=True)
+    text = assembler(stop)
+    sent = list(stream.start())
     for event in run_events(groups, frames):
-        chunks += stream.step(0, assembler.feed(event))
-        if assembler.finished:
+        delta = text.feed(event)
+        sent += stream.step(0, delta)
+        if delta.completion is not None:
             break
-    chunks += stream.end()
-    return [msgspec.json.decode(msgspec.json.encode(chunk)) for chunk in chunks]
+    return decode_events(b"".join([*sent, *stream.end()]))
 
 
 @given(groupings(), stops, st.booleans())
@@ -111,16 +106,16 @@ def test_every_chat_chunk_is_one_that_clients_survive(grouping, stop, frames):
 @given(st.lists(groupings(), min_size=1, max_size=3), stops, st.randoms(use_true_random=False))
 def test_interleaved_completions_come_apart_again(grouped, stop, random):
     events = [run_events(groups, frames=False) for _, groups in grouped]
-    assemblers = [TextAssembler(TOKENIZER, stop) for _ in grouped]
-    stream = CompletionStream(
-        HEAD, [generation(stop) for _ in grouped], [frame_encoder() for _ in grouped], include_usage=True
-    )
-    chunks = list(stream.start())
-    while waiting := [n for n, assembler in enumerate(assemblers) if not assembler.finished]:
-        number = random.choice(waiting)
-        chunks += stream.step(number, assemblers[number].feed(events[number].pop(0)))
-    chunks += stream.end()
-    decoded = [msgspec.json.decode(msgspec.json.encode(chunk)) for chunk in chunks]
+    running = {number: assembler(stop) for number in range(len(grouped))}
+    stream = CompletionStream(HEAD, CellDecoder(TOKENIZER), include_usage=True)
+    sent = list(stream.start())
+    while running:
+        number = random.choice(list(running))
+        delta = running[number].feed(events[number].pop(0))
+        sent += stream.step(number, delta)
+        if delta.completion is not None:
+            del running[number]
+    decoded = decode_events(b"".join([*sent, *stream.end()]))
     total = 0
     for number, (whole, _) in enumerate(grouped):
         reference = chat_chunks([whole], stop)

@@ -5,15 +5,22 @@ from __future__ import annotations
 from unmask.checkpoints.chat_template import ChatTemplate
 from unmask.checkpoints.directory import open_checkpoint
 from unmask.checkpoints.tokenizer import Tokenizer
-from unmask.errors import InvalidValueError
+from unmask.errors import InvalidCheckpointError, InvalidValueError
+from unmask.params import ModelInfo
 
 
 class PromptEncoder:
     """The tokenizer and the template of one model."""
 
-    def __init__(self, model: str, mask_id: int) -> None:
+    def __init__(self, model: str, info: ModelInfo) -> None:
+        """Read them from the checkpoint ``model``. Raises ``InvalidCheckpointError`` if they do not fit the model."""
         path = open_checkpoint(model).path
-        self.tokenizer = Tokenizer(path, mask_id)
+        self.tokenizer = Tokenizer(path, info.mask_id)
+        if self.tokenizer.size > info.vocab_size:
+            raise InvalidCheckpointError(
+                f"tokenizer.json knows {self.tokenizer.size} tokens; the model has {info.vocab_size}.",
+                hint="Does the tokenizer belong to this model?",
+            )
         self.template = ChatTemplate(path, self.tokenizer)
 
     def encode(self, prompt: str | list[int] | list[dict[str, str]], *, raw: bool = False) -> list[int]:

@@ -10,7 +10,8 @@ from rich.live import Live
 from rich.text import Text
 
 from unmask.checkpoints.tokenizer import Tokenizer
-from unmask.cli.conversation import Answer
+from unmask.engine.completion import Completion
+from unmask.engine.text import CellDecoder
 
 _MASKED = "\u2591"  # light shade
 
@@ -19,7 +20,7 @@ class CanvasView:
     """Live view of one answer. As a context it owns the screen's last lines; ``finish`` prints the answer."""
 
     def __init__(self, tokenizer: Tokenizer, end_ids: Sequence[int], console: Console | None = None) -> None:
-        self._tokenizer = tokenizer
+        self._cells = CellDecoder(tokenizer)
         self._end_ids = frozenset(end_ids)
         self._console = console or Console()
         self._live = Live(console=self._console, transient=True, auto_refresh=False)
@@ -41,17 +42,15 @@ class CanvasView:
         """``canvas`` up to its first end token."""
         end = next((i for i, token in enumerate(canvas) if token in self._end_ids), len(canvas))
         text = Text()
-        for token, piece in zip(canvas[:end], self._tokenizer.pieces(canvas[:end]), strict=True):
-            masked = token == self._tokenizer.mask_id
-            text.append(_MASKED if masked else piece, "dim" if masked else "bold")
+        for cell in self._cells.decode(canvas[:end]):
+            text.append(_MASKED if cell is None else cell, "dim" if cell is None else "bold")
         return text
 
-    def finish(self, answer: Answer) -> None:
+    def finish(self, answer: Completion) -> None:
         """Print the answer, and one dim line about its cost."""
         self._console.print(answer.text, markup=False, highlight=False)
-        report = answer.unmask
         cost = (
-            f"{answer.usage.completion_tokens} tokens, {report.forwards} forwards, "
-            f"{report.tokens_per_forward:.2f} tokens per forward, {report.total_ms / 1000:.2f} s"
+            f"{answer.completion_tokens} tokens, {answer.stats.forwards} forwards, "
+            f"{answer.tokens_per_forward:.2f} tokens per forward, {answer.stats.total:.2f} s"
         )
         self._console.print(cost, style="dim", highlight=False)

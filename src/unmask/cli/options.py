@@ -19,6 +19,12 @@ MaxRows = Annotated[int, typer.Option(envvar="UNMASK_MAX_ROWS", min=1, help="Pos
 KvTokens = Annotated[
     int, typer.Option(envvar="UNMASK_KV_TOKENS", min=0, help="Key/value capacity in tokens; 0 derives it.")
 ]
+MaxContext = Annotated[
+    int,
+    typer.Option(
+        envvar="UNMASK_MAX_CONTEXT", min=0, help="Prompt and answer tokens of a request; 0 takes the model's limit."
+    ),
+]
 Threads = Annotated[
     int, typer.Option(envvar="UNMASK_THREADS", min=0, help="CPU threads of a forward; 0 leaves it to torch.")
 ]

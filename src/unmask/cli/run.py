@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from unmask.cli.conversation import Conversation
+    from unmask.engine.completion import Completion
     from unmask.engine.options import EngineOptions
     from unmask.params import GenerationParams
 
@@ -121,16 +122,33 @@ def _talk(runner: asyncio.Runner, conversation: Conversation) -> None:
 
 
 async def _answer(conversation: Conversation, question: str, *, json: bool) -> None:
-    import msgspec
-
     from unmask.cli.canvas_view import CanvasView
 
     if json:
-        answer = await conversation.ask(question)
-        print(msgspec.json.encode(answer).decode())
+        print(_as_json(conversation.model.name, await conversation.ask(question)))
     elif not sys.stdout.isatty():
         print((await conversation.ask(question)).text)
     else:
         with CanvasView(conversation.tokenizer, conversation.model.end_ids) as view:
             answer = await conversation.ask(question, view.show)
         view.finish(answer)
+
+
+def _as_json(model: str, answer: Completion) -> str:
+    """What the model said, and what it cost, in the words of the HTTP responses."""
+    import msgspec
+
+    from unmask.serving.extension import GenerationReport
+
+    record = {
+        "model": model,
+        "text": answer.text,
+        "finish_reason": answer.finish_reason,
+        "usage": {
+            "prompt_tokens": answer.prompt_tokens,
+            "completion_tokens": answer.completion_tokens,
+            "total_tokens": answer.prompt_tokens + answer.completion_tokens,
+        },
+        "unmask": GenerationReport.of(answer),
+    }
+    return msgspec.json.encode(record).decode()

@@ -33,6 +33,7 @@ def serve(
     max_waiting: options.MaxWaiting = 128,
     max_rows: options.MaxRows = 4096,
     kv_tokens: options.KvTokens = 0,
+    max_context: options.MaxContext = 0,
     threads: options.Threads = 0,
 ) -> None:
     """Serve MODEL over HTTP until interrupted."""
@@ -56,6 +57,7 @@ def serve(
         max_running=max_running,
         max_rows=max_rows,
         kv_tokens=kv_tokens,
+        max_context=max_context,
         threads=threads,
     )
     settings = ServerSettings(

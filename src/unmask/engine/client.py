@@ -1,4 +1,4 @@
-"""How everything outside the engine talks to it: submit a prompt, iterate over its canvas events.
+"""How everything outside the engine talks to it: submit prompts, read their canvas events from a mailbox.
 
 ``EngineClient`` routes reports to waiting requests; its two twins differ only in where the engine lives:
 ``process.py`` has it in a process of its own (serving), ``thread.py`` in a thread of this one (Python API).
@@ -9,7 +9,8 @@ from __future__ import annotations
 import abc
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import count
 
 from unmask.engine import wire
@@ -22,25 +23,45 @@ StepListener = Callable[[StepReport], None]
 
 
 class Mailbox:
-    """Events of one request on their way to its reader. Frames are droppable: only the newest unread one stays."""
+    """Events of requests that run together, on their way to one reader, each with its request's number.
 
-    def __init__(self) -> None:
+    Frames are droppable: only a request's newest unread one stays.
+    """
+
+    def __init__(self, request_ids: list[str], cancel: Callable[[str], None]) -> None:
+        self._ids = request_ids
+        self._numbers = {request_id: number for number, request_id in enumerate(request_ids)}
+        self._cancel = cancel
         self._events: deque[CanvasEvent] = deque()
         self._arrived = asyncio.Event()
 
     def put(self, event: CanvasEvent) -> None:
         """Add an event."""
-        if self._events and event.frame is not None:
-            self._events[-1].frame = None
+        if event.frame is not None:
+            for older in reversed(self._events):
+                if older.request_id == event.request_id:
+                    older.frame = None
+                    break
         self._events.append(event)
         self._arrived.set()
 
-    async def get(self) -> CanvasEvent:
-        """The oldest event, waited for."""
+    async def get(self) -> tuple[int, CanvasEvent]:
+        """The oldest event, waited for, and its request's number. Raises the error with which a request ended.
+
+        May be cancelled and called again: no event is lost.
+        """
         while not self._events:
             self._arrived.clear()
             await self._arrived.wait()
-        return self._events.popleft()
+        event = self._events.popleft()
+        if event.error is not None:
+            raise UnmaskError.from_code(*event.error)
+        return self._numbers[event.request_id], event
+
+    def drop(self, number: int) -> None:
+        """Forget a request: no event of it comes any more, and the engine drops it if it still runs."""
+        self._cancel(self._ids[number])
+        self._events = deque(event for event in self._events if event.request_id != self._ids[number])
 
 
 class EngineClient(abc.ABC):
@@ -58,26 +79,23 @@ class EngineClient(abc.ABC):
         self._mailboxes: dict[str, Mailbox] = {}
         self._numbers = count()
 
-    async def generate(self, prompt_ids: list[int], params: DecodingParams) -> AsyncGenerator[CanvasEvent, None]:
-        """Run one request; yields its events until the one with ``finish``.
+    @contextmanager
+    def submit(self, prompts: Sequence[tuple[list[int], DecodingParams]]) -> Iterator[Mailbox]:
+        """Run ``prompts`` (ids and parameters) together; the mailbox numbers their events in this order.
 
-        Leaving the iteration early (``aclose``, cancellation) cancels the request in the engine within one step.
-        Raises ``EngineUnavailableError`` if the engine is gone, or the error with which it refused this request.
+        Leaving the context cancels, within one step, those that have not ended. Raises ``EngineUnavailableError``
+        if the engine is gone.
         """
-        request_id = str(next(self._numbers))
-        mailbox = self._mailboxes[request_id] = Mailbox()
-        over = False
+        request_ids = [str(next(self._numbers)) for _ in prompts]
+        mailbox = Mailbox(request_ids, self._cancel)
         try:
-            self._send(wire.Submit(request_id, prompt_ids, params))
-            while not over:
-                event = await mailbox.get()
-                over = event.last
-                _raise_if_failed(event)
-                yield event
+            for request_id, (prompt_ids, params) in zip(request_ids, prompts, strict=True):
+                self._mailboxes[request_id] = mailbox
+                self._send(wire.Submit(request_id, prompt_ids, params))
+            yield mailbox
         finally:
-            del self._mailboxes[request_id]
-            if not over:
-                self._send(wire.Cancel(request_id))
+            for request_id in request_ids:
+                self._cancel(request_id)
 
     @property
     @abc.abstractmethod
@@ -92,19 +110,25 @@ class EngineClient(abc.ABC):
     def _send(self, command: wire.Command) -> None:
         """Hand ``command`` to the engine without waiting."""
 
+    def _cancel(self, request_id: str) -> None:
+        """Drop a request if it still runs."""
+        if self._mailboxes.pop(request_id, None) is not None:
+            self._send(wire.Cancel(request_id))
+
     def _deliver(self, report: StepReport) -> None:
         self.stats = report.stats
-        self.on_step(report)
         for event in report.events:
-            if mailbox := self._mailboxes.get(event.request_id):
-                mailbox.put(event)
+            self._put(event)
+        self.on_step(report)
+
+    def _put(self, event: CanvasEvent) -> None:
+        mailbox = self._mailboxes.get(event.request_id)
+        if mailbox is not None:  # else it was dropped just now
+            mailbox.put(event)
+            if event.last:
+                del self._mailboxes[event.request_id]
 
     def _fail_all(self, reason: str) -> None:
         self.stats = EngineStats()
-        for request_id, mailbox in self._mailboxes.items():
-            mailbox.put(CanvasEvent.failure(request_id, EngineUnavailableError.code, reason))
-
-
-def _raise_if_failed(event: CanvasEvent) -> None:
-    if event.error is not None:
-        raise UnmaskError.from_code(*event.error)
+        for request_id in list(self._mailboxes):
+            self._put(CanvasEvent.failure(request_id, EngineUnavailableError.code, reason))

@@ -1,12 +1,20 @@
-"""A finished answer, put together from its deltas."""
+"""What is asked for as text, and what came of it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from unmask.engine.text import TextDelta
 from unmask.events import FinishReason, RequestStats
 from unmask.params import DecodingParams
+
+
+@dataclass(frozen=True, slots=True)
+class TextRequest:
+    """A prompt to answer with text. ``params`` are resolved; a ``stop`` string ends the text right before it."""
+
+    prompt_ids: list[int]
+    params: DecodingParams
+    stop: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,29 +34,7 @@ class Completion:
         """Completion tokens per forward pass."""
         return self.completion_tokens / max(self.stats.forwards, 1)
 
-
-@dataclass(slots=True)
-class CompletionBuilder:
-    """Collects the deltas of one request."""
-
-    prompt_tokens: int
-    applied: DecodingParams
-    _deltas: list[TextDelta] = field(default_factory=list)
-
-    def add(self, delta: TextDelta) -> None:
-        """Take the next delta."""
-        self._deltas.append(delta)
-
-    def build(self) -> Completion:
-        """The answer, once its last delta has come."""
-        last = self._deltas[-1]
-        assert last.finish is not None, "the answer is not finished"
-        return Completion(
-            text="".join(delta.text for delta in self._deltas),
-            token_ids=[token_id for delta in self._deltas for token_id in delta.token_ids],
-            finish_reason=last.finish,
-            prompt_tokens=self.prompt_tokens,
-            completion_tokens=last.completion_tokens,
-            stats=last.stats,
-            applied=self.applied,
-        )
+    @property
+    def discarded_tokens(self) -> int:
+        """Tokens committed that are no part of the answer: those after its end, or after a stop string."""
+        return self.stats.committed - self.completion_tokens

@@ -57,13 +57,10 @@ class EngineLoop:
 
     def run(self, publish: Callable[[StepReport], None]) -> None:
         """Step until told to shut down; sleep while there is nothing to do."""
-        while True:
+        while not self._stopping:
             if self._scheduler.idle:
                 self._check_integrity()
                 self._obey(self._inbox.get())
-            self._receive()
-            if self._stopping:
-                return
             publish(self.step())
 
     def step(self) -> StepReport:
@@ -71,21 +68,7 @@ class EngineLoop:
         self._receive()
         started = time.monotonic()
         spans = self._scheduler.plan(started)
-        events: list[CanvasEvent] = []
-        if spans:
-            try:
-                commits = self._runner.execute(spans)
-            except Exception as error:
-                events += self._fail(spans, error)
-                commits = []
-            now = time.monotonic()
-            for commit in commits:
-                self.stats.rows += commit.span.rows * commit.span.sequence.streams
-                self.stats.tokens_committed += len(commit.positions)
-                event = self._advance(commit, now)
-                if event is not None:
-                    events.append(event)
-            self.stats.steps += 1
+        events = self._execute(spans) if spans else []
         return StepReport(events, self._gauges(), time.monotonic() - started)
 
     @property
@@ -107,16 +90,27 @@ class EngineLoop:
             case wire.Shutdown():
                 self._stopping = True
 
+    def _execute(self, spans: list[Span]) -> list[CanvasEvent]:
+        try:
+            commits = self._runner.execute(spans)
+        except Exception as error:
+            return self._fail(spans, error)
+        self.stats.steps += 1
+        now = time.monotonic()
+        return [event for commit in commits if (event := self._advance(commit, now)) is not None]
+
     def _advance(self, commit: Commit, now: float) -> CanvasEvent | None:
         """Apply one request's commits; its event, if there is news. A broken invariant ends that request only."""
         sequence = commit.span.sequence
+        self.stats.rows += commit.span.rows * sequence.streams
+        self.stats.tokens_committed += len(commit.positions)
         try:
             sequence.apply(commit.span.window, commit.positions, commit.tokens, now)
         except EngineFaultError as error:
             self._scheduler.remove(sequence.request_id)
             return CanvasEvent.failure(sequence.request_id, error.code, error.message)
         event = sequence.event()
-        if event is not None and event.finish is not None:
+        if event is not None and event.last:
             self._scheduler.remove(sequence.request_id)
         return event
 

@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import traceback
 
 from unmask.engine import wire
 from unmask.engine.client import EngineClient, Progress
@@ -69,10 +70,15 @@ class ProcessEngine(EngineClient):
             return None
 
     async def _read(self) -> None:
-        while (message := await self._receive()) is not None:
-            if isinstance(message, StepReport):
-                self._deliver(message)
-        self._fail_all("The engine process has died; see the server's log.")
+        """Deliver reports until the process ends, or a bug of ours does: either way nobody is left waiting."""
+        try:
+            while (message := await self._receive()) is not None:
+                if isinstance(message, StepReport):
+                    self._deliver(message)
+        except Exception:
+            traceback.print_exc()
+        finally:
+            self._fail_all("The engine process has died or can no longer be heard; see the server's log.")
 
     @property
     def alive(self) -> bool:

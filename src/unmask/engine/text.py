@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from unmask.checkpoints.tokenizer import Tokenizer
-from unmask.engine.client import EngineClient
-from unmask.events import CanvasEvent, FinishReason, RequestStats
-from unmask.params import DecodingParams
+from unmask.engine.client import EngineClient, Mailbox
+from unmask.engine.completion import Completion, TextRequest
+from unmask.events import CanvasEvent, RequestStats
 
 
 @dataclass(slots=True)
 class TextDelta:
-    """Text that can no longer change, and the token ids it came from.
+    """Text that can no longer change, and the token ids it came from; ``stats`` is the cost so far.
 
-    ``completion_tokens`` counts all tokens so far, the closing end token included. ``finish`` is set on the last
-    delta only. ``frame`` is the whole canvas as it stands (ids, masks included) if the request asked for frames.
+    ``frame`` is the whole canvas as it stands (ids, masks included) if the request asked for frames.
+    ``completion`` is set on the last delta only: all deltas put together.
     """
 
     text: str
     token_ids: list[int]
-    completion_tokens: int
     stats: RequestStats
-    finish: FinishReason | None
     frame: list[int] | None
+    completion: Completion | None
 
 
 class TextAssembler:
@@ -35,46 +34,55 @@ class TextAssembler:
     beginning of a stop string is held back. Tokens are counted up to the one that completed the stop string.
     """
 
-    def __init__(self, tokenizer: Tokenizer, stop: tuple[str, ...]) -> None:
+    def __init__(self, tokenizer: Tokenizer, request: TextRequest) -> None:
         self._decoder = tokenizer.incremental_decoder()
-        self._stop = stop
+        self._request = request
         self._held = ""
-        self._count = 0
-        self.finished = False
+        self._texts: list[str] = []
+        self._ids: list[int] = []
 
     def feed(self, event: CanvasEvent) -> TextDelta:
-        """The delta that ``event`` brings; its text may be empty."""
-        text, used = "", 0
-        finish = event.finish
+        """The delta that ``event`` brings; its text may be empty. None may follow the one with ``completion``."""
+        text, used, stopped = "", 0, False
         for token_id in event.token_ids:
-            used += 1
             shown, stopped = self._advance(self._decoder.step(token_id))
-            text += shown
+            text, used = text + shown, used + 1
             if stopped:
-                finish = "stop"
                 break
-        else:
-            if finish is not None:
-                shown, stopped = self._advance(self._decoder.flush())
-                text += shown if stopped else shown + self._held
-                finish = "stop" if stopped else finish
-                used_end = event.ended_by_token and not stopped
-                self._count += used_end
-        self._count += used
-        self.finished = finish is not None
-        return TextDelta(text, event.token_ids[:used], self._count, event.stats, finish, event.frame)
+        if event.finish is not None and not stopped:
+            shown, stopped = self._advance(self._decoder.flush())
+            text += shown if stopped else shown + self._held
+        ids = event.token_ids[:used]
+        self._texts.append(text)
+        self._ids += ids
+        return TextDelta(text, ids, event.stats, event.frame, self._completion(event, stopped))
 
     def _advance(self, piece: str) -> tuple[str, bool]:
         """Add ``piece``; gives the text now safe to show and whether a stop string was met."""
-        if not self._stop:
+        stops = self._request.stop
+        if not stops:
             return piece, False
         self._held += piece
-        hits = [hit for stop in self._stop if (hit := self._held.find(stop)) >= 0]
+        hits = [hit for stop in stops if (hit := self._held.find(stop)) >= 0]
         if hits:
             return self._held[: min(hits)], True
-        keep = _overlap(self._held, self._stop)
+        keep = _overlap(self._held, stops)
         shown, self._held = self._held[: len(self._held) - keep], self._held[len(self._held) - keep :]
         return shown, False
+
+    def _completion(self, event: CanvasEvent, stopped: bool) -> Completion | None:
+        finish = "stop" if stopped else event.finish
+        if finish is None:
+            return None
+        return Completion(
+            text="".join(self._texts),
+            token_ids=self._ids,
+            finish_reason=finish,
+            prompt_tokens=len(self._request.prompt_ids),
+            completion_tokens=len(self._ids) + int(event.ended_by_token and not stopped),
+            stats=event.stats,
+            applied=self._request.params,
+        )
 
 
 def _overlap(text: str, stops: tuple[str, ...]) -> int:
@@ -83,13 +91,41 @@ def _overlap(text: str, stops: tuple[str, ...]) -> int:
     return next((n for n in range(longest, 0, -1) if any(stop.startswith(text[-n:]) for stop in stops)), 0)
 
 
-async def stream_text(
-    engine: EngineClient, tokenizer: Tokenizer, prompt_ids: list[int], params: DecodingParams, stop: tuple[str, ...]
-) -> AsyncGenerator[TextDelta, None]:
-    """Run one request on ``engine`` as text. The last delta has ``finish``; leaving early cancels the request."""
-    assembler = TextAssembler(tokenizer, stop)
-    async with aclosing(engine.generate(prompt_ids, params)) as events:
-        async for event in events:
-            yield assembler.feed(event)
-            if assembler.finished:
-                return
+class TextStream:
+    """The text of requests that run together; ``stream_text`` opens it."""
+
+    def __init__(self, mailbox: Mailbox, assemblers: list[TextAssembler]) -> None:
+        self._mailbox = mailbox
+        self._assemblers = assemblers
+
+    async def next(self) -> tuple[int, TextDelta]:
+        """The next delta, waited for, and its request's number. Raises the error that ended a request.
+
+        May be cancelled (by a timeout) and called again; not once all requests have their completion.
+        """
+        number, event = await self._mailbox.get()
+        delta = self._assemblers[number].feed(event)
+        if delta.completion is not None:
+            self._mailbox.drop(number)  # a stop string ended it; the engine does not know yet
+        return number, delta
+
+
+@contextmanager
+def stream_text(engine: EngineClient, tokenizer: Tokenizer, requests: Sequence[TextRequest]) -> Iterator[TextStream]:
+    """Run ``requests`` together on ``engine``. Leaving the context cancels those that have not finished."""
+    with engine.submit([(request.prompt_ids, request.params) for request in requests]) as mailbox:
+        yield TextStream(mailbox, [TextAssembler(tokenizer, request) for request in requests])
+
+
+class CellDecoder:
+    """The text of a canvas cell by cell. A token is decoded once: frames show the same ones over and over."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._cells: dict[int, str | None] = {tokenizer.mask_id: None}
+
+    def decode(self, canvas: Sequence[int]) -> list[str | None]:
+        """Each cell's own text; None for one that is still masked."""
+        new = list(set(canvas) - self._cells.keys())
+        self._cells.update(zip(new, self._tokenizer.pieces(new), strict=True))
+        return [self._cells[token] for token in canvas]

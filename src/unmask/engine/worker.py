@@ -38,6 +38,7 @@ def main() -> int:
     threading.Thread(target=_read, args=(connection, loop), daemon=True).start()
 
     def publish(report: StepReport) -> None:
+        # Waits if the parent is slower to read than we step: better to slow down than to hoard its reports.
         connection.sendall(wire.pack(report))
 
     with suppress(BrokenPipeError, ConnectionResetError):  # the parent is gone, and everyone we could report to
@@ -47,9 +48,11 @@ def main() -> int:
 
 def _read(connection: socket.socket, loop: EngineLoop) -> None:
     stream = connection.makefile("rb")
-    while header := stream.read(wire.HEADER.size):
-        loop.send(wire.unpack_command(stream.read(wire.HEADER.unpack(header)[0])))
-    loop.send(wire.Shutdown())
+    try:
+        while header := stream.read(wire.HEADER.size):
+            loop.send(wire.unpack_command(stream.read(wire.HEADER.unpack(header)[0])))
+    finally:  # whatever ended the reading: an engine that nobody can reach must not live on
+        loop.send(wire.Shutdown())
 
 
 if __name__ == "__main__":

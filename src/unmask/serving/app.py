@@ -8,9 +8,10 @@ from unmask import __version__
 from unmask.serving import health
 from unmask.serving.dialects.openai_chat import routes as openai_chat
 from unmask.serving.dialects.openai_common import models as openai_models
-from unmask.serving.dialects.openai_common.envelope import add_error_handlers
+from unmask.serving.dialects.openai_common.envelope import envelope as openai_envelope
 from unmask.serving.dialects.openai_completions import routes as openai_completions
 from unmask.serving.dialects.vllm_tokenizer import routes as vllm_tokenizer
+from unmask.serving.errors import ErrorResponder
 from unmask.serving.middleware import ApiKey, BodyLimit, RequestScope
 from unmask.serving.served_model import ServedModel
 from unmask.serving.settings import ServerSettings
@@ -23,9 +24,10 @@ def create_app(model: ServedModel, settings: ServerSettings) -> FastAPI:
     app.state.settings = settings
     for room in (openai_chat, openai_completions, openai_models, vllm_tokenizer, health):
         app.include_router(room.router)
-    add_error_handlers(app)
+    errors = ErrorResponder({"/": openai_envelope})
+    errors.install(app)
     app.add_middleware(BodyLimit, limit=settings.max_body_bytes)
     if settings.api_key is not None:
-        app.add_middleware(ApiKey, key=settings.api_key)
-    app.add_middleware(RequestScope, metrics=model.metrics)
+        app.add_middleware(ApiKey, key=settings.api_key, errors=errors)
+    app.add_middleware(RequestScope, metrics=model.metrics, errors=errors)
     return app

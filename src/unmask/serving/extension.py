@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from unmask import __version__
-from unmask.events import RequestStats
-from unmask.params import DecodingParams
+from unmask.engine.completion import Completion
 from unmask.serving.wire import Only, WireModel
 
 ENGINE = f"unmask/{__version__}"
@@ -39,7 +38,8 @@ class UnmaskOptions(WireModel):
 class GenerationReport(msgspec.Struct, frozen=True):
     """The response's ``unmask`` object: what the request cost, and the parameters that were really used.
 
-    Times are milliseconds since the engine received the request; ``ttfb_ms`` is the time to the first block.
+    Times are milliseconds since the engine received the request; ``ttfb_ms`` is the time to the first block, null if
+    a stop string ended the text before that block was complete.
     """
 
     forwards: int
@@ -48,24 +48,25 @@ class GenerationReport(msgspec.Struct, frozen=True):
     canvas_tokens: int
     discarded_tokens: int
     queue_ms: float
-    ttfb_ms: float
+    ttfb_ms: float | None
     total_ms: float
-    applied: DecodingParams
+    applied: dict[str, Any]
     engine: str = ENGINE
 
     @classmethod
-    def of(cls, stats: RequestStats, completion_tokens: int, applied: DecodingParams) -> GenerationReport:
+    def of(cls, completion: Completion) -> GenerationReport:
         """The report of a finished request."""
+        stats = completion.stats
         return cls(
             forwards=stats.forwards,
             blocks=stats.blocks,
-            tokens_per_forward=round(completion_tokens / stats.forwards, 3) if stats.forwards else 0.0,
+            tokens_per_forward=round(completion.tokens_per_forward, 3),
             canvas_tokens=stats.canvas_tokens,
-            discarded_tokens=stats.discarded_tokens,
+            discarded_tokens=completion.discarded_tokens,
             queue_ms=_milliseconds(stats.queued),
-            ttfb_ms=_milliseconds(stats.first_block),
+            ttfb_ms=None if stats.first_block is None else _milliseconds(stats.first_block),
             total_ms=_milliseconds(stats.total),
-            applied=applied,
+            applied=completion.applied.applied(),
         )
 
 
@@ -77,6 +78,11 @@ class CanvasFrame(msgspec.Struct, frozen=True):
     masked: int
     type: str = "canvas"
     v: int = 1
+
+    @classmethod
+    def of(cls, seq: int, cells: list[str | None]) -> CanvasFrame:
+        """The ``seq``-th frame of a request."""
+        return cls(seq, cells, cells.count(None))
 
 
 class FrameExtension(msgspec.Struct, frozen=True):

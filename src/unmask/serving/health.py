@@ -1,4 +1,7 @@
-"""/health, /ready and /metrics: what operators ask, answered without the engine."""
+"""/health, /ready and /metrics: what operators ask.
+
+None of them waits for the engine: /ready asks the engine client, which knows whether its engine lives.
+"""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from unmask.errors import InvalidApiKeyError
 from unmask.metrics import Metrics
-from unmask.serving.dialects.openai_common.envelope import error_response
+from unmask.serving.errors import ErrorResponder
 
 _OPEN_PATHS = ("/health", "/ready", "/metrics")
 
@@ -19,9 +19,10 @@ _OPEN_PATHS = ("/health", "/ready", "/metrics")
 class RequestScope:
     """Gives each request an id (header and log), and turns an unexpected exception into a logged 500."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics, errors: ErrorResponder) -> None:
         self._app = app
         self._metrics = metrics
+        self._errors = errors
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -44,7 +45,7 @@ class RequestScope:
             except Exception as error:
                 if started:
                     raise  # the connection is cut: an honest end for a half-sent answer
-                await error_response(error)(scope, receive, send_with_id)
+                await self._errors.response(scope["path"], error)(scope, receive, send_with_id)
 
 
 class BodyLimit:
@@ -80,8 +81,9 @@ class BodyLimit:
 class ApiKey:
     """Lets pass what carries ``Authorization: Bearer <key>``; health, readiness and metrics stay open."""
 
-    def __init__(self, app: ASGIApp, key: str) -> None:
+    def __init__(self, app: ASGIApp, key: str, errors: ErrorResponder) -> None:
         self._app = app
+        self._errors = errors
         self._expected = f"Bearer {key}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -92,4 +94,4 @@ class ApiKey:
         if secrets.compare_digest(given, self._expected):
             return await self._app(scope, receive, send)
         refusal = InvalidApiKeyError("Incorrect API key.", hint="Send 'Authorization: Bearer <key>'.")
-        await error_response(refusal)(scope, receive, send)
+        await self._errors.response(scope["path"], refusal)(scope, receive, send)

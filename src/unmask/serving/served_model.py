@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Annotated
 
@@ -12,11 +13,12 @@ from fastapi import Depends, Request
 
 from unmask.checkpoints.prompts import PromptEncoder
 from unmask.engine.client import EngineClient
-from unmask.engine.text import TextDelta
+from unmask.engine.completion import TextRequest
+from unmask.engine.text import CellDecoder
 from unmask.errors import EngineUnavailableError, InvalidValueError, ModelNotFoundError, QueueFullError
 from unmask.metrics import Metrics
 from unmask.params import GenerationParams, resolve
-from unmask.serving.generation import Admission, Generation
+from unmask.serving.admission import Admission
 
 
 class ServedModel:
@@ -31,9 +33,10 @@ class ServedModel:
         self.created = int(time.time())
         self.tokenizer = prompts.tokenizer
         self.template = prompts.template
+        self.cells = CellDecoder(prompts.tokenizer)
         self.metrics = Metrics(name, engine.model, lambda: engine.stats)
         self._capacity = capacity
-        self._admitted = 0
+        self._occupied = 0
         engine.on_step = self.metrics.step
 
     def check_name(self, name: str | None) -> None:
@@ -58,11 +61,8 @@ class ServedModel:
         return await asyncio.to_thread(lambda: [encode(text) for text in texts])
 
     def admit(self, prompts: list[list[int]], params: GenerationParams) -> Admission:
-        """Check ``params`` for each prompt and take places in the queue; the admission must be left again.
-
-        Raises what ``resolve`` raises, ``EngineUnavailableError`` or ``QueueFullError``.
-        """
-        generations = [self._generation(prompt, params) for prompt in prompts]
+        """Check ``params`` for each prompt. Raises what ``resolve`` raises, or ``EngineUnavailableError``."""
+        requests = [self._request(prompt, params) for prompt in prompts]
         self.check_alive()
         if len(prompts) > self._capacity:
             raise InvalidValueError(
@@ -70,21 +70,23 @@ class ServedModel:
                 hint="Send fewer prompts in one request.",
                 param="prompt",
             )
-        if self._admitted + len(prompts) > self._capacity:
-            raise QueueFullError(f"{self._admitted} requests are being served.", hint="Try again shortly.")
-        self._admitted += len(prompts)
-        return Admission(generations, self._start, self._release)
+        return Admission(self, requests)
 
-    def _generation(self, prompt: list[int], params: GenerationParams) -> Generation:
+    def _request(self, prompt: list[int], params: GenerationParams) -> TextRequest:
         if not prompt:
             raise InvalidValueError("The prompt is empty.", hint="Give at least one token.", param="prompt")
-        return Generation(prompt, resolve(params, self.engine.model, len(prompt)), params.stop)
+        return TextRequest(prompt, resolve(params, self.engine.model, len(prompt)), params.stop)
 
-    def _start(self, generation: Generation) -> AsyncGenerator[TextDelta, None]:
-        return generation.deltas(self.engine, self.tokenizer, self.metrics)
-
-    def _release(self, places: int) -> None:
-        self._admitted -= places
+    @contextmanager
+    def places(self, count: int) -> Iterator[None]:
+        """Hold ``count`` places in the queue. Raises ``QueueFullError`` if there are not as many left."""
+        if self._occupied + count > self._capacity:
+            raise QueueFullError(f"{self._occupied} requests are being served.", hint="Try again shortly.")
+        self._occupied += count
+        try:
+            yield
+        finally:
+            self._occupied -= count
 
 
 def _of_app(request: Request) -> ServedModel:

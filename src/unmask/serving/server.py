@@ -71,7 +71,7 @@ async def run_server(
         try:
             name = settings.served_name or checkpoint.name
             capacity = options.max_running + settings.max_waiting
-            prompts = PromptEncoder(options.model, engine.model.mask_id)
+            prompts = PromptEncoder(options.model, engine.model)
             model = ServedModel(engine, prompts, name=name, capacity=capacity)
             model.metrics.loaded(time.monotonic() - begun)
             url = _url(listener)

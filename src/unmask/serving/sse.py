@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import AbstractContextManager, aclosing
+from collections.abc import Sequence
+from typing import Protocol
 
 import msgspec
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from unmask.serving.connection import stop, unless_disconnected
+from unmask.engine.text import TextDelta
+from unmask.serving.admission import Admission
+from unmask.serving.connection import unless_disconnected
+from unmask.serving.errors import Problem
 
 DONE = b"data: [DONE]\n\n"
 _KEEP_ALIVE = b": keep-alive\n\n"  # a comment; an event without data would crash client libraries
@@ -22,53 +25,65 @@ def data(payload: msgspec.Struct) -> bytes:
     return b"data: " + msgspec.json.encode(payload) + b"\n\n"
 
 
-class EventStream(Response):
-    """Sends ``events`` as they come. When the client leaves, ``events`` is closed at once.
+class StreamEncoder(Protocol):
+    """A dialect's state machine: text deltas in, events out. It does no I/O."""
 
-    ``held`` is entered for the life of the response: it holds what the request must give back.
-    """
+    def start(self) -> Sequence[bytes]:
+        """Events before any text."""
+
+    def step(self, number: int, delta: TextDelta) -> Sequence[bytes]:
+        """Events for ``delta`` of request ``number``; a finished request's last ones included."""
+
+    def end(self) -> Sequence[bytes]:
+        """Events after all requests have finished."""
+
+    def fail(self, problem: Problem) -> bytes:
+        """The one event that tells of an error instead of all that was to come."""
+
+
+class EventStream(Response):
+    """Runs an admission and sends its text as it comes. When the client leaves, all ends at once."""
 
     media_type = "text/event-stream"
 
-    def __init__(
-        self,
-        events: AsyncGenerator[bytes, None],
-        held: AbstractContextManager[object],
-        keep_alive_seconds: float,
-    ) -> None:
+    def __init__(self, admission: Admission, encoder: StreamEncoder, keep_alive_seconds: float) -> None:
         super().__init__(headers={"cache-control": "no-cache", "x-accel-buffering": "no"})
         del self.headers["content-length"]
-        self._events = events
-        self._held = held
+        self._admission = admission
+        self._encoder = encoder
         self._keep_alive_seconds = keep_alive_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the response, unless the client disconnects."""
-        with self._held:
+        """Send the response. What fails before its first byte is an HTTP error, then an event in the stream."""
+        started = False
+        try:
+            with self._admission.running():
+                await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+                started = True
+                await unless_disconnected(receive, self._send_events(send))
+        except ClientDisconnect:
+            return
+        except Exception as error:
+            if not started:
+                raise
+            await _send(send, self._encoder.fail(Problem.of(error)))
+        await _send(send, b"", more=False)
+
+    async def _send_events(self, send: Send) -> None:
+        for event in self._encoder.start():
+            await _send(send, event)
+        while not self._admission.finished:
             try:
-                await unless_disconnected(receive, self._send_all(send))
-            except ClientDisconnect:
-                return
+                async with asyncio.timeout(self._keep_alive_seconds):
+                    number, delta = await self._admission.next()
+            except TimeoutError:
+                await _send(send, _KEEP_ALIVE)
+                continue
+            for event in self._encoder.step(number, delta):
+                await _send(send, event)
+        for event in self._encoder.end():
+            await _send(send, event)
 
-    async def _send_all(self, send: Send) -> None:
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        async with aclosing(with_keep_alive(self._events, self._keep_alive_seconds)) as frames:
-            async for frame in frames:
-                await send({"type": "http.response.body", "body": frame, "more_body": True})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-
-async def with_keep_alive(events: AsyncGenerator[bytes, None], seconds: float) -> AsyncGenerator[bytes, None]:
-    """``events``, and a comment line whenever none came for ``seconds``."""
-    async with aclosing(events):
-        while True:
-            upcoming = asyncio.ensure_future(anext(events))
-            try:
-                while not (await asyncio.wait({upcoming}, timeout=seconds))[0]:
-                    yield _KEEP_ALIVE
-                event = upcoming.result()
-            except StopAsyncIteration:
-                return
-            finally:
-                await stop(upcoming)
-            yield event
+async def _send(send: Send, body: bytes, *, more: bool = True) -> None:
+    await send({"type": "http.response.body", "body": body, "more_body": more})

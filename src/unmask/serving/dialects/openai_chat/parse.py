@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from unmask.params import GenerationParams
-from unmask.serving.dialects.openai_chat.wire import ChatRequest, Content, Message
+from unmask.serving.dialects.openai_chat.wire import ChatRequest
+from unmask.serving.dialects.openai_common.messages import parse_messages
 from unmask.serving.dialects.openai_common.parse import agree, parse_params, wants_usage
 
 
@@ -29,17 +30,3 @@ def parse(body: ChatRequest) -> ParsedChat:
         include_usage=wants_usage(body),
         names={"prompt": "messages", "max_tokens": limit},
     )
-
-
-def parse_messages(messages: list[Message]) -> list[dict[str, str]]:
-    """The conversation as chat templates expect it."""
-    return [{"role": _role(message.role), "content": _text(message.content)} for message in messages]
-
-
-def _role(role: str) -> str:
-    """Newer clients say "developer" where chat templates say "system"."""
-    return "system" if role == "developer" else role
-
-
-def _text(content: Content) -> str:
-    return content if isinstance(content, str) else "".join(part.text for part in content)

@@ -10,10 +10,10 @@ from unmask.serving.dialects.openai_chat.encode import encode
 from unmask.serving.dialects.openai_chat.parse import parse
 from unmask.serving.dialects.openai_chat.stream import ChatStream
 from unmask.serving.dialects.openai_chat.wire import ChatRequest
-from unmask.serving.dialects.openai_common.encode import Head, json_response, usage
+from unmask.serving.dialects.openai_common.encode import Head, json_response
 from unmask.serving.dialects.openai_common.parse import field_names
-from unmask.serving.dialects.openai_common.stream import FrameEncoder, stream_response
 from unmask.serving.served_model import Served
+from unmask.serving.sse import EventStream
 
 router = APIRouter()
 
@@ -28,9 +28,8 @@ async def create_chat_completion(body: ChatRequest, request: Request, model: Ser
         admission = model.admit([prompt], chat.params)
     head = Head.new("chatcmpl", model.name)
     if body.stream:
-        frames = FrameEncoder.of(model)
-        chunks = ChatStream(head, admission.generations[0], frames, include_usage=chat.include_usage)
-        return stream_response(admission, chunks, request)
-    with admission:
-        outcomes = await unless_disconnected(request.receive, admission.outcomes())
-    return json_response(encode(head, outcomes[0], usage(admission, outcomes)))
+        encoder = ChatStream(head, model.cells, include_usage=chat.include_usage)
+        return EventStream(admission, encoder, request.app.state.settings.keep_alive_seconds)
+    with admission.running():
+        (completion,) = await unless_disconnected(request.receive, admission.completions())
+        return json_response(encode(head, completion))

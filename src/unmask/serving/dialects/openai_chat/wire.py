@@ -6,39 +6,13 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
-from pydantic import Discriminator, Field, Tag
+from pydantic import Field
 
 from unmask.events import FinishReason
+from unmask.serving.dialects.openai_common.messages import Message
 from unmask.serving.dialects.openai_common.wire import OpenAIRequest, Usage
-from unmask.serving.extension import FrameExtension, GenerationReport
-from unmask.serving.wire import Only, WireModel
-
-
-class TextPart(WireModel):
-    """A piece of a message's content; other types than text are not supported."""
-
-    type: Annotated[str, Only("text")]
-    text: str
-
-
-def _kind(content: Any) -> str:
-    return "<parts>" if isinstance(content, list) else "<text>"
-
-
-Content = Annotated[Annotated[str, Tag("<text>")] | Annotated[list[TextPart], Tag("<parts>")], Discriminator(_kind)]
-
-
-class Message(WireModel):
-    """A message of the conversation. What an earlier answer of ours holds may be sent back as it came."""
-
-    role: Annotated[str, Only("system", "developer", "user", "assistant")]
-    content: Content
-    name: Annotated[Any, Only()] = None
-    refusal: Annotated[Any, Only()] = None
-    audio: Annotated[Any, Only()] = None
-    function_call: Annotated[Any, Only()] = None
-    tool_calls: Annotated[Any, Only([])] = None
-    annotations: Annotated[Any, Only([])] = None
+from unmask.serving.extension import GenerationReport
+from unmask.serving.wire import Only
 
 
 class ChatRequest(OpenAIRequest):
@@ -114,15 +88,3 @@ class ChunkChoice(msgspec.Struct, frozen=True):
     delta: Delta
     finish_reason: FinishReason | None = None
     logprobs: None = None
-
-
-class ChatChunk(msgspec.Struct, frozen=True, kw_only=True):
-    """One event of a stream. ``usage`` is there only if asked for, and null on all chunks but the last."""
-
-    id: str
-    object: Literal["chat.completion.chunk"] = "chat.completion.chunk"
-    created: int
-    model: str
-    choices: list[ChunkChoice]
-    usage: Usage | UnsetType | None = UNSET
-    unmask: GenerationReport | FrameExtension | UnsetType = UNSET

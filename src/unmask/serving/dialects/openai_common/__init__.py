@@ -1,1 +1,1 @@
-"""What the OpenAI dialects share: request fields, errors, usage, and the event sequence of a stream."""
+"""What the OpenAI dialects share: request fields, messages, errors, usage, and the event sequence of a stream."""

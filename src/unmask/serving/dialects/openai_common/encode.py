@@ -9,9 +9,6 @@ from dataclasses import dataclass
 import msgspec
 from starlette.responses import Response
 
-from unmask.serving.dialects.openai_common.wire import Usage
-from unmask.serving.generation import Admission, Outcome
-
 
 @dataclass(frozen=True, slots=True)
 class Head:
@@ -25,11 +22,6 @@ class Head:
     def new(cls, prefix: str, model: str) -> Head:
         """A head with a fresh id and the present time."""
         return cls(f"{prefix}-{secrets.token_hex(12)}", int(time.time()), model)
-
-
-def usage(admission: Admission, outcomes: list[Outcome]) -> Usage:
-    """Tokens of all prompts and all outcomes."""
-    return Usage.of(admission.prompt_tokens, sum(outcome.completion_tokens for outcome in outcomes))
 
 
 def json_response(body: msgspec.Struct) -> Response:

@@ -1,72 +1,86 @@
-"""The event sequence of a streamed answer: chunks, an error instead of the rest, or ``[DONE]``."""
+"""From text deltas to the chunks of a streamed answer. Pure: no clock, no I/O."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
-from typing import Protocol
+import abc
+from collections import Counter
+from typing import ClassVar
 
 import msgspec
-from starlette.requests import Request
+from msgspec import UNSET, UnsetType
 
-from unmask.engine.text import TextDelta
+from unmask.engine.completion import Completion
+from unmask.engine.text import CellDecoder, TextDelta
+from unmask.events import FinishReason
 from unmask.serving import sse
-from unmask.serving.dialects.openai_common.envelope import catalogued, envelope
-from unmask.serving.extension import CanvasFrame, FrameExtension
-from unmask.serving.generation import Admission
-from unmask.serving.served_model import ServedModel
+from unmask.serving.dialects.openai_common.encode import Head
+from unmask.serving.dialects.openai_common.envelope import envelope
+from unmask.serving.dialects.openai_common.wire import Chunk, Usage
+from unmask.serving.errors import Problem
+from unmask.serving.extension import CanvasFrame, FrameExtension, GenerationReport
 
 
-class ChunkStream(Protocol):
-    """A dialect's state machine: text deltas in, chunks out. It does no I/O."""
+class ChunkStream(abc.ABC):
+    """The events of one streamed response: text, canvas frames, finishes, usage, ``[DONE]``.
 
-    def start(self) -> Sequence[msgspec.Struct]:
-        """Chunks before any text."""
+    A dialect says what its choices look like. An error ends the stream with an error event: never assistant text,
+    never ``[DONE]``.
+    """
 
-    def step(self, number: int, delta: TextDelta) -> Sequence[msgspec.Struct]:
-        """Chunks for ``delta`` of generation ``number``; a finished generation's last ones included."""
+    kind: ClassVar[str]  # the chunks' ``object``
 
-    def end(self) -> Sequence[msgspec.Struct]:
-        """Chunks after all generations."""
+    def __init__(self, head: Head, cells: CellDecoder, *, include_usage: bool) -> None:
+        self._head = head
+        self._cells = cells
+        self._include_usage = include_usage
+        self._frames: Counter[int] = Counter()
+        self._completions: list[Completion] = []
 
+    @abc.abstractmethod
+    def _choice(self, number: int, text: str = "", finish: FinishReason | None = None) -> msgspec.Struct:
+        """The choice of request ``number`` in a chunk."""
 
-async def events(admission: Admission, chunks: ChunkStream) -> AsyncGenerator[bytes, None]:
-    """The bytes of a stream. An error ends it with an error event: never assistant text, never ``[DONE]``."""
-    try:
-        for chunk in chunks.start():
-            yield sse.data(chunk)
-        async with aclosing(admission.deltas()) as deltas:
-            async for number, delta in deltas:
-                for chunk in chunks.step(number, delta):
-                    yield sse.data(chunk)
-        for chunk in chunks.end():
-            yield sse.data(chunk)
-        yield sse.DONE
-    except Exception as error:
-        yield sse.data(envelope(catalogued(error)))
+    def start(self) -> list[bytes]:
+        """Nothing, if the dialect has nothing to announce."""
+        return []
 
+    def step(self, number: int, delta: TextDelta) -> list[bytes]:
+        """The text of ``delta`` if it has any, its canvas frame, and the finish with the request's report."""
+        events = []
+        if delta.text:
+            events.append(self._chunk(self._choice(number, delta.text)))
+        if delta.frame is not None:
+            self._frames[number] += 1
+            frame = CanvasFrame.of(self._frames[number], self._cells.decode(delta.frame))
+            events.append(self._chunk(self._choice(number), unmask=FrameExtension(frame)))
+        if delta.completion is not None:
+            self._completions.append(delta.completion)
+            last = self._choice(number, finish=delta.completion.finish_reason)
+            events.append(self._chunk(last, unmask=GenerationReport.of(delta.completion)))
+        return events
 
-def stream_response(admission: Admission, chunks: ChunkStream, request: Request) -> sse.EventStream:
-    """The HTTP response that sends ``events`` and gives the admission's places back when it is over."""
-    return sse.EventStream(events(admission, chunks), admission, request.app.state.settings.keep_alive_seconds)
+    def end(self) -> list[bytes]:
+        """The usage of all requests, if it was asked for: last of all chunks, without a choice."""
+        usage = [self._chunk(usage=Usage.of(self._completions))] if self._include_usage else []
+        return [*usage, sse.DONE]
 
+    def fail(self, problem: Problem) -> bytes:
+        """The error event."""
+        return sse.data(envelope(problem))
 
-class FrameEncoder:
-    """Turns the canvas ids of successive frames into numbered ``unmask.canvas`` objects."""
-
-    def __init__(self, pieces: Callable[[list[int]], list[str]], mask_id: int, sent: Callable[[], None]) -> None:
-        self._pieces, self._mask_id, self._sent = pieces, mask_id, sent
-        self._seq = 0
-
-    @classmethod
-    def of(cls, model: ServedModel) -> FrameEncoder:
-        """An encoder for one stream of ``model``."""
-        return cls(model.tokenizer.pieces, model.tokenizer.mask_id, model.metrics.frame)
-
-    def encode(self, frame: list[int]) -> FrameExtension:
-        """The next frame."""
-        pieces = self._pieces(frame)
-        cells = [None if token == self._mask_id else piece for token, piece in zip(frame, pieces, strict=True)]
-        self._seq += 1
-        self._sent()
-        return FrameExtension(CanvasFrame(self._seq, cells, cells.count(None)))
+    def _chunk(
+        self,
+        *choices: msgspec.Struct,
+        usage: Usage | None = None,
+        unmask: GenerationReport | FrameExtension | UnsetType = UNSET,
+    ) -> bytes:
+        chunk = Chunk(
+            id=self._head.id,
+            object=self.kind,
+            created=self._head.created,
+            model=self._head.model,
+            choices=list(choices),
+            usage=usage if self._include_usage else UNSET,
+            unmask=unmask,
+        )
+        return sse.data(chunk)

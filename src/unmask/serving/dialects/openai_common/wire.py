@@ -1,13 +1,16 @@
-"""Request fields of both OpenAI endpoints, and the usage object of both responses."""
+"""Request fields of both OpenAI endpoints, and what both responses have: usage, and chunks."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 from pydantic import Discriminator, Field, Tag
 
-from unmask.serving.extension import UnmaskOptions
+from unmask.engine.completion import Completion
+from unmask.serving.extension import FrameExtension, GenerationReport, UnmaskOptions
 from unmask.serving.wire import Only, RequestBody, WireModel
 
 _StopString = Annotated[str, Field(min_length=1, max_length=1024)]
@@ -66,6 +69,23 @@ class Usage(msgspec.Struct, frozen=True):
     total_tokens: int
 
     @classmethod
-    def of(cls, prompt_tokens: int, completion_tokens: int) -> Usage:
-        """The usage of one response."""
-        return cls(prompt_tokens, completion_tokens, prompt_tokens + completion_tokens)
+    def of(cls, completions: Sequence[Completion]) -> Usage:
+        """The usage of one response, which brings ``completions``."""
+        prompt = sum(completion.prompt_tokens for completion in completions)
+        answer = sum(completion.completion_tokens for completion in completions)
+        return cls(prompt, answer, prompt + answer)
+
+
+class Chunk(msgspec.Struct, frozen=True, kw_only=True):
+    """One event of a stream. ``usage`` is there only if asked for, and null on all chunks but the last.
+
+    ``unmask`` belongs to the chunk's one choice, whose shape is the dialect's.
+    """
+
+    id: str
+    object: str
+    created: int
+    model: str
+    choices: list[msgspec.Struct]
+    usage: Usage | UnsetType | None = UNSET
+    unmask: GenerationReport | FrameExtension | UnsetType = UNSET

@@ -1,32 +1,34 @@
-"""From outcomes to the response body."""
+"""From completions to the response body."""
 
 from __future__ import annotations
 
 from msgspec import UNSET
 
+from unmask.engine.completion import Completion
 from unmask.serving.dialects.openai_common.encode import Head
 from unmask.serving.dialects.openai_common.wire import Usage
-from unmask.serving.dialects.openai_completions.wire import Choice, Completion
-from unmask.serving.generation import Outcome
+from unmask.serving.dialects.openai_completions.wire import Choice, CompletionResponse
+from unmask.serving.extension import GenerationReport
 
 
-def encode(head: Head, outcomes: list[Outcome], usage: Usage) -> Completion:
+def encode(head: Head, completions: list[Completion]) -> CompletionResponse:
     """All completions at once; equal to what ``CompletionStream``'s chunks add up to."""
-    alone = len(outcomes) == 1
+    reports = [GenerationReport.of(completion) for completion in completions]
+    alone = len(completions) == 1
     choices = [
         Choice(
             index=index,
-            text=outcome.text,
-            finish_reason=outcome.finish,
-            unmask=UNSET if alone else outcome.report,
+            text=completion.text,
+            finish_reason=completion.finish_reason,
+            unmask=UNSET if alone else report,
         )
-        for index, outcome in enumerate(outcomes)
+        for index, (completion, report) in enumerate(zip(completions, reports, strict=True))
     ]
-    return Completion(
+    return CompletionResponse(
         id=head.id,
         created=head.created,
         model=head.model,
         choices=choices,
-        usage=usage,
-        unmask=outcomes[0].report if alone else UNSET,
+        usage=Usage.of(completions),
+        unmask=reports[0] if alone else UNSET,
     )

@@ -6,14 +6,14 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from unmask.serving.connection import unless_disconnected
-from unmask.serving.dialects.openai_common.encode import Head, json_response, usage
+from unmask.serving.dialects.openai_common.encode import Head, json_response
 from unmask.serving.dialects.openai_common.parse import field_names
-from unmask.serving.dialects.openai_common.stream import FrameEncoder, stream_response
 from unmask.serving.dialects.openai_completions.encode import encode
 from unmask.serving.dialects.openai_completions.parse import parse
 from unmask.serving.dialects.openai_completions.stream import CompletionStream
 from unmask.serving.dialects.openai_completions.wire import CompletionRequest
 from unmask.serving.served_model import Served
+from unmask.serving.sse import EventStream
 
 router = APIRouter()
 
@@ -28,9 +28,8 @@ async def create_completion(body: CompletionRequest, request: Request, model: Se
         admission = model.admit(prompts, parsed.params)
     head = Head.new("cmpl", model.name)
     if body.stream:
-        frames = [FrameEncoder.of(model) for _ in prompts]
-        chunks = CompletionStream(head, admission.generations, frames, include_usage=parsed.include_usage)
-        return stream_response(admission, chunks, request)
-    with admission:
-        outcomes = await unless_disconnected(request.receive, admission.outcomes())
-    return json_response(encode(head, outcomes, usage(admission, outcomes)))
+        encoder = CompletionStream(head, model.cells, include_usage=parsed.include_usage)
+        return EventStream(admission, encoder, request.app.state.settings.keep_alive_seconds)
+    with admission.running():
+        completions = await unless_disconnected(request.receive, admission.completions())
+        return json_response(encode(head, completions))

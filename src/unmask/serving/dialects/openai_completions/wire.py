@@ -10,7 +10,7 @@ from pydantic import Discriminator, Field, Tag
 
 from unmask.events import FinishReason
 from unmask.serving.dialects.openai_common.wire import OpenAIRequest, Usage
-from unmask.serving.extension import FrameExtension, GenerationReport
+from unmask.serving.extension import GenerationReport
 from unmask.serving.wire import Only
 
 
@@ -53,7 +53,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     unmask: GenerationReport | UnsetType = UNSET
 
 
-class Completion(msgspec.Struct, frozen=True, kw_only=True):
+class CompletionResponse(msgspec.Struct, frozen=True, kw_only=True):
     """The response body. ``unmask`` is here when the request had one prompt."""
 
     id: str
@@ -72,15 +72,3 @@ class ChunkChoice(msgspec.Struct, frozen=True):
     text: str = ""
     finish_reason: FinishReason | None = None
     logprobs: None = None
-
-
-class CompletionChunk(msgspec.Struct, frozen=True, kw_only=True):
-    """One event of a stream; ``unmask`` belongs to the chunk's one choice."""
-
-    id: str
-    object: Literal["text_completion"] = "text_completion"
-    created: int
-    model: str
-    choices: list[ChunkChoice]
-    usage: Usage | UnsetType | None = UNSET
-    unmask: GenerationReport | FrameExtension | UnsetType = UNSET

@@ -8,8 +8,8 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from unmask.errors import InvalidValueError
-from unmask.serving.dialects.openai_chat.parse import parse_messages
 from unmask.serving.dialects.openai_common.encode import json_response
+from unmask.serving.dialects.openai_common.messages import parse_messages
 from unmask.serving.dialects.vllm_tokenizer.wire import DetokenizeRequest, Text, TokenizeRequest, Tokens
 from unmask.serving.served_model import Served, ServedModel
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from pydantic import Field
 
-from unmask.serving.dialects.openai_chat.wire import Message
+from unmask.serving.dialects.openai_common.messages import Message
 from unmask.serving.wire import Only, RequestBody
 
 

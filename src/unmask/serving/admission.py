@@ -1,0 +1,77 @@
+"""The requests of one HTTP request, from their places in the queue to their completions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from starlette.requests import ClientDisconnect
+
+from unmask.engine.completion import Completion, TextRequest
+from unmask.engine.text import TextDelta, TextStream, stream_text
+from unmask.events import RequestStats
+
+if TYPE_CHECKING:
+    from unmask.serving.served_model import ServedModel
+
+
+class Admission:
+    """Requests that were checked and may run: ``with admission.running(): ...``, in there ``next`` or ``completions``.
+
+    Every end is counted: finished, failed, or left by the client.
+    """
+
+    def __init__(self, model: ServedModel, requests: list[TextRequest]) -> None:
+        self._model = model
+        self._requests = requests
+        self._unfinished = {number: RequestStats() for number in range(len(requests))}
+        self._texts: TextStream
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Take places in the queue and run; on leaving, what still runs is cancelled and the places are free again.
+
+        Raises ``QueueFullError``, or ``EngineUnavailableError``.
+        """
+        model = self._model
+        with model.places(len(self._requests)):
+            try:
+                with stream_text(model.engine, model.tokenizer, self._requests) as self._texts:
+                    yield
+            except ClientDisconnect:
+                raise
+            except Exception:  # one request's error, or a bug of ours, ends the whole HTTP request
+                while self._unfinished:
+                    self._unfinished.popitem()
+                    model.metrics.failed()
+                raise
+            finally:
+                for stats in self._unfinished.values():
+                    model.metrics.cancelled(stats)
+
+    @property
+    def finished(self) -> bool:
+        """Whether every request has its completion."""
+        return not self._unfinished
+
+    async def next(self) -> tuple[int, TextDelta]:
+        """The next delta, waited for, and its request's number. May be cancelled and called again."""
+        number, delta = await self._texts.next()
+        self._unfinished[number] = delta.stats
+        metrics = self._model.metrics
+        if delta.frame is not None:
+            metrics.frame()
+        if delta.completion is not None:
+            del self._unfinished[number]
+            metrics.finished(delta.completion.finish_reason, delta.stats, delta.completion.completion_tokens)
+        return number, delta
+
+    async def completions(self) -> list[Completion]:
+        """Every request's completion, in order, once all are finished."""
+        done: dict[int, Completion] = {}
+        while not self.finished:
+            number, delta = await self.next()
+            if delta.completion is not None:
+                done[number] = delta.completion
+        return [done[number] for number in range(len(self._requests))]

@@ -1,0 +1,118 @@
+"""Every error that can leave the application, in the shape that clients of its path expect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+
+from unmask.errors import (
+    InvalidValueError,
+    QueueFullError,
+    UnknownFieldError,
+    UnmaskError,
+    UnsupportedValueError,
+)
+
+_CLIENT_CLOSED_REQUEST = 499
+_RETRY_SECONDS = "1"
+_HTTP_CODES = {400: "invalid_json", 404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}
+
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """An error as a response tells of it, in whatever shape. The hint is part of the message."""
+
+    status: int
+    code: str
+    message: str
+    param: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, error: Exception) -> Problem:
+        """What to tell of ``error``. One that is not of the catalogue is a bug of ours and is logged."""
+        match error:
+            case UnmaskError():
+                headers = {"retry-after": _RETRY_SECONDS} if isinstance(error, QueueFullError) else {}
+                return cls(error.status, error.code, str(error), error.param, headers)
+            case RequestValidationError():
+                return cls.of(explain(error.errors()))
+            case HTTPException():
+                code = _HTTP_CODES.get(error.status_code, "http_error")
+                return cls(error.status_code, code, error.detail, headers=error.headers or {})
+        _log.error("unexpected error", exc_info=error)
+        hint = "Its log tells more, under this x-request-id."
+        return cls.of(UnmaskError("The server met an unexpected error.", hint=hint))
+
+
+Envelope = Callable[[Problem], msgspec.Struct]
+
+
+class ErrorResponder:
+    """Error responses in the envelope of the dialect that a path belongs to.
+
+    ``envelopes`` maps path prefixes to envelopes; the longest prefix of a path decides, "/" is there for the rest.
+    """
+
+    def __init__(self, envelopes: Mapping[str, Envelope]) -> None:
+        self._envelopes = sorted(envelopes.items(), key=lambda item: len(item[0]), reverse=True)
+
+    def response(self, path: str, error: Exception) -> Response:
+        """The HTTP response for ``error`` on ``path``."""
+        problem = Problem.of(error)
+        envelope = next(envelope for prefix, envelope in self._envelopes if path.startswith(prefix))
+        body = msgspec.json.encode(envelope(problem))
+        return Response(body, problem.status, problem.headers, media_type="application/json")
+
+    def install(self, app: FastAPI) -> None:
+        """Make every error that ``app`` can foresee leave it this way."""
+
+        async def respond(request: Request, error: Exception) -> Response:
+            return self.response(request.url.path, error)
+
+        async def disconnect(request: Request, error: Exception) -> Response:
+            return Response(status_code=_CLIENT_CLOSED_REQUEST)
+
+        for kind in (UnmaskError, RequestValidationError, HTTPException):
+            app.add_exception_handler(kind, respond)
+        app.add_exception_handler(ClientDisconnect, disconnect)
+
+
+def explain(errors: Sequence[Any]) -> UnmaskError:
+    """The first of pydantic's ``errors`` as an error of the catalogue that names the field."""
+    first = errors[0]
+    kind, what = first["type"], str(first["msg"])
+    if kind == "json_invalid":
+        return InvalidValueError(f"The body is not JSON: {first['ctx']['error']}.")
+    param = _path(first["loc"], keep_last=kind == "extra_forbidden")
+    if param is None:
+        hint = "Send it with 'Content-Type: application/json'." if isinstance(first["input"], bytes) else ""
+        return InvalidValueError("The body must be a JSON object.", hint=hint)
+    if kind == "extra_forbidden":
+        return UnknownFieldError(f"Unknown field '{param}'.", hint="Leave it out.", param=param)
+    message = f"'{param}': {what[0].lower()}{what[1:]}."
+    if kind == "unsupported_value":
+        return UnsupportedValueError(message, param=param)
+    return InvalidValueError(message, param=param)
+
+
+def _path(location: Sequence[str | int], *, keep_last: bool) -> str | None:
+    """``("body", "messages", 0, "<text>")`` as ``messages[0]``: tags of unions, in ``<>``, are left out."""
+    path = ""
+    for number, step in enumerate(location[1:], 2):
+        if isinstance(step, int):
+            path += f"[{step}]"
+        elif not step.startswith("<") or (keep_last and number == len(location)):
+            path += f".{step}" if path else step
+    return path[:200] or None
