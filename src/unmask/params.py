@@ -22,6 +22,7 @@ CACHES = ("exact", "none", "prefix", "dual")
 Attention = Literal["full", "block_causal"]
 
 MAX_SEED = 2**63
+_MAX_COUNT = 2**31 - 1
 
 
 class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +48,7 @@ class GenerationParams:
     """What the user asked for. ``None`` is "not said": ``resolve`` fills in the default it documents.
 
     ``early_exit`` ends a request as soon as all up to its end token is decided, instead of with that token's block.
-    ``end_tokens``: "last" commits end tokens only when nothing else is left in a block, "never" not at all (LLaDA's
+    ``end_tokens``: "last" gives end tokens a confidence of 0, "never" does not propose them (LLaDA's
     ``confidence_eos_eot_inf`` and ``logits_eos_inf``); ``min_tokens`` forbids them at the first positions.
     ``cfg_scale`` is LLaDA's classifier-free guidance: each forward also runs the canvas with its prompt masked.
     """
@@ -126,26 +127,21 @@ def resolve(params: GenerationParams, model: ModelInfo, prompt_length: int) -> D
 
     Raises ``InvalidValueError`` / ``UnsupportedValueError`` naming the field, or ``ContextLengthError``.
     """
+    _check_stop(params.stop)
     rule = _rule(params, model)
-    block_length = _default(params.block_length, model.block_length)
-    _check_range("block_length", block_length, 1, model.context_length)
-    steps = _default(params.steps, block_length)
-    _check_range("steps", steps, 1, block_length, "steps counts the forwards per block")
-    max_live = _default(params.max_live_blocks, 4 if rule == "d2f" else 1)
-    _check_range("max_live_blocks", max_live, 1, 1024)
     pipelined = rule == "d2f"
+    block_length = _integer("block_length", params.block_length, model.block_length, 1, model.context_length)
     max_tokens = _max_tokens(params, model, prompt_length)
-    min_tokens = _default(params.min_tokens, 0)
-    _check_range("min_tokens", min_tokens, 0, max_tokens)
     return DecodingParams(
         max_tokens=max_tokens,
         temperature=_number("temperature", params.temperature, 0.0, 0.0, 100.0),
         top_p=_top_p(params.top_p),
-        top_k=_top_k(params.top_k),
+        # 0 and -1 both mean "off", as clients of other engines write it.
+        top_k=max(0, _integer("top_k", params.top_k, 0, -1, _MAX_COUNT)),
         seed=_seed(params.seed),
-        ignore_eos=params.ignore_eos,
+        ignore_eos=_flag("ignore_eos", params.ignore_eos),
         rule=rule,
-        steps=steps,
+        steps=_integer("steps", params.steps, block_length, 1, block_length, "It counts the forwards per block."),
         block_length=block_length,
         threshold=_number("threshold", params.threshold, 0.9, 0.0, 1.0),
         factor=_number("factor", params.factor, 1.0, 0.0, 1e6),
@@ -153,10 +149,10 @@ def resolve(params: GenerationParams, model: ModelInfo, prompt_length: int) -> D
         activate_threshold=_number(
             "activate_threshold", params.activate_threshold, 0.95 if pipelined else 1.0, 0.0, 1.0
         ),
-        max_live_blocks=max_live,
+        max_live_blocks=_integer("max_live_blocks", params.max_live_blocks, 4 if pipelined else 1, 1, 1024),
         cache=_cache(params.cache, model),
-        early_exit=params.early_exit,
-        min_tokens=min_tokens,
+        early_exit=_flag("early_exit", params.early_exit),
+        min_tokens=_integer("min_tokens", params.min_tokens, 0, 0, max_tokens),
         end_tokens=_choice("end_tokens", params.end_tokens, END_TOKENS),
         cfg_scale=_number("cfg_scale", params.cfg_scale, 0.0, 0.0, 100.0),
         frames=params.frames,
@@ -208,15 +204,14 @@ def _max_tokens(params: GenerationParams, model: ModelInfo, prompt_length: int) 
         )
     if params.max_tokens is None:
         return min(model.max_tokens, room)
-    _check_range("max_tokens", params.max_tokens, 1, None)
-    if params.max_tokens > room:
+    max_tokens = _integer("max_tokens", params.max_tokens, 1, 1, _MAX_COUNT)
+    if max_tokens > room:
         raise ContextLengthError(
-            f"{prompt_length} prompt tokens and max_tokens {params.max_tokens} exceed the context of "
-            f"{model.context_length}.",
+            f"{prompt_length} prompt tokens and max_tokens {max_tokens} exceed the context of {model.context_length}.",
             hint=f"Ask for at most {room} tokens, or shorten the prompt.",
             param="max_tokens",
         )
-    return params.max_tokens
+    return max_tokens
 
 
 def _cache(cache: str | None, model: ModelInfo) -> str:
@@ -239,19 +234,16 @@ def _top_p(value: float | None) -> float:
     return top_p
 
 
-def _top_k(value: int | None) -> int:
-    """0 and -1 both mean "off", as clients of other engines write it."""
-    top_k = _default(value, 0)
-    _check_range("top_k", top_k, -1, None)
-    return max(top_k, 0)
-
-
 def _seed(value: int | None) -> int:
     """An unseeded request draws its own seed, so that it differs from every other; ``applied`` shows it."""
-    if value is None:
-        return secrets.randbelow(MAX_SEED)
-    _check_range("seed", value, -MAX_SEED, MAX_SEED - 1)
-    return value
+    return secrets.randbelow(MAX_SEED) if value is None else _integer("seed", value, 0, -MAX_SEED, MAX_SEED - 1)
+
+
+def _check_stop(stop: Any) -> None:
+    if isinstance(stop, str) or not all(isinstance(string, str) and string for string in stop):
+        raise InvalidValueError(
+            "'stop' must hold strings of at least one character.", hint='For example ("\\n",).', param="stop"
+        )
 
 
 def _choice(name: str, value: str | None, allowed: tuple[str, ...]) -> str:
@@ -263,20 +255,28 @@ def _choice(name: str, value: str | None, allowed: tuple[str, ...]) -> str:
     return value
 
 
+def _flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidValueError(f"'{name}' is {value!r}; it must be true or false.", param=name)
+    return value
+
+
 def _number(name: str, value: float | None, default: float, low: float, high: float) -> float:
-    number = default if value is None else float(value)
-    if not math.isfinite(number) or not low <= number <= high:
+    """``value`` as a float within ``low`` .. ``high``; ``default`` if it was not said."""
+    if value is None:
+        return default
+    known = isinstance(value, int | float) and not isinstance(value, bool)
+    if not known or not math.isfinite(value) or not low <= value <= high:
+        raise InvalidValueError(f"'{name}' is {value!r}; it must be a number from {low:g} to {high:g}.", param=name)
+    return float(value)
+
+
+def _integer(name: str, value: int | None, default: int, low: int, high: int, why: str = "") -> int:
+    """``value``, an integer within ``low`` .. ``high``; ``default`` if it was not said."""
+    if value is None:
+        return default
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
         raise InvalidValueError(
-            f"'{name}' is {number}, outside {low:g} to {high:g}.", hint="Choose a value in range.", param=name
+            f"'{name}' is {value!r}; it must be an integer from {low} to {high}.", hint=why, param=name
         )
-    return number
-
-
-def _check_range(name: str, value: int, low: int, high: int | None, why: str = "") -> None:
-    if value < low or (high is not None and value > high):
-        bounds = f"at least {low}" if high is None else f"{low} to {high}"
-        raise InvalidValueError(f"'{name}' is {value}; it must be {bounds}.", hint=f"{why}." if why else "", param=name)
-
-
-def _default(value: int | None, default: int) -> int:
-    return default if value is None else value
+    return value

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from tests.engines import make_loop
 from unmask.checkpoints.directory import EMBEDDED_MODEL, open_checkpoint
 from unmask.errors import CheckpointNotFoundError, InvalidCheckpointError, InvalidValueError, UnknownArchitectureError
 from unmask.models.load import load_model
@@ -66,7 +68,7 @@ def test_a_config_that_is_no_json_object(copied, text):
         load(copied)
 
 
-@pytest.mark.parametrize("architectures", [None, [], ["LlamaForCausalLM"], "LLaDAModelLM", [3]])
+@pytest.mark.parametrize("architectures", [None, [], ["LlamaForCausalLM"], "LLaDAModelLM", [3], [{}]])
 def test_an_unknown_architecture(copied, architectures):
     change_config(copied, architectures=architectures)
     with pytest.raises(UnknownArchitectureError, match="serve"):
@@ -78,7 +80,10 @@ def test_an_unknown_architecture(copied, architectures):
     [
         {"d_model": "128"}, {"n_layers": 0}, {"n_heads": True}, {"n_layers": 10**12}, {"rope_theta": -1},
         {"alibi": True}, {"activation_type": "gelu"}, {"layer_norm_type": "low_precision"}, {"include_bias": True},
-        {"mask_token_id": 5000}, {"mask_token_id": "6"}, {"n_layers": 7}, {"d_model": 64}, {"block_size": 0},
+        {"mask_token_id": 5000}, {"mask_token_id": "6"}, {"n_layers": 7}, {"d_model": 64},
+        {"block_size": 0}, {"block_size": 4096},
+        {"n_heads": 128}, {"n_heads": 3, "n_kv_heads": 3},
+        {"rms_norm_eps": float("inf")}, {"eos_token_id": 1024}, {"eos_token_id": [0, -1]},
     ],
     ids=str,
 )  # fmt: skip
@@ -86,6 +91,34 @@ def test_a_config_that_does_not_fit(copied, change):
     change_config(copied, **change)
     with pytest.raises(InvalidCheckpointError):
         load(copied)
+
+
+def test_files_that_are_no_files(copied):
+    (copied / "generation_config.json").symlink_to("/dev/zero")
+    with pytest.raises(InvalidCheckpointError, match="regular file"):
+        load(copied)
+    (copied / "generation_config.json").unlink()
+    os.mkfifo(copied / "generation_config.json")
+    with pytest.raises(InvalidCheckpointError, match="regular file"):
+        load(copied)
+    (copied / "generation_config.json").unlink()
+    (copied / "generation_config.json").write_text('{"x": "' + "y" * 5_000_000 + '"}')
+    with pytest.raises(InvalidCheckpointError, match="MiB"):
+        load(copied)
+
+
+@pytest.mark.parametrize("model", ["~nosuchuser/x", "x" * 5000, "/nowhere"])
+def test_paths_that_lead_nowhere(model):
+    with pytest.raises(CheckpointNotFoundError):
+        load(model)
+
+
+def test_a_context_beyond_all_memory_is_a_named_error(copied):
+    change_config(copied, max_sequence_length=2_000_000_000)
+    with pytest.raises(InvalidValueError) as caught:
+        make_loop(copied)
+    assert caught.value.param == "kv_tokens"
+    assert make_loop(copied, max_context=512).model.context_length == 512
 
 
 def test_missing_and_broken_weights(copied):
@@ -134,6 +167,9 @@ def test_sharded_weights_load_like_whole_ones(copied):
     for file, part in shards.items():
         save_file({name: tensors[name].clone() for name in part}, copied / file)
     (copied / "model.safetensors").unlink()
+    (copied / "model.safetensors.index.json").write_text('{"weight_map": []}')
+    with pytest.raises(InvalidCheckpointError, match="weight_map"):
+        load(copied)
     index = {"weight_map": {name: file for file, part in shards.items() for name in part}}
     (copied / "model.safetensors.index.json").write_text(json.dumps(index))
     sharded, whole = load(copied), load(EMBEDDED_MODEL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 
 import msgspec
 import pytest
@@ -72,6 +73,17 @@ def test_a_raw_text_prompt_is_text():
     assert not set(TOKENIZER.encode_text("<|mdm_mask|><|endoftext|>")[1:]) & set(SPECIALS.values())
 
 
+def test_what_is_no_prompt_is_said_so():
+    for bad in (
+        "\ud800",
+        [{"role": "user"}],
+        [{"role": "user", "content": 3}],
+        [{"role": "user", "content": "x"}, "y"],
+    ):
+        with pytest.raises(InvalidValueError):
+            PROMPTS.encode(bad)
+
+
 def test_raw_ids_are_checked():
     assert PROMPTS.encode([1, 2, 30]) == [1, 2, 30]
     for bad in ([1, MASK], [1, TOKENIZER.size], [-1]):
@@ -114,20 +126,30 @@ def test_a_model_without_template_refuses_chat(copied):
         "{{ 'x' * 10**12 }}",
         "{{ 9 ** 9999999 }}",
         "{{ '%999999999d' % 1 }}",
+        "{{ 'x'.ljust(900000000) | length }}",
+        "{{ '{:900000000}'.format(1) }}",
+        "{{ '%900000000d' | format(5) }}",
+        "{{ ('a' * 16000000).replace('a', 'b' * 100) }}",
+        "{{ ('a' * 16000000) | replace('a', 'bbbbbbbbbb') }}",
+        "{{ ('b' * 1000000).join(['a'] * 1000) }}",
+        "{{ 'x' | center(900000000) }}",
+        "{{ messages | tojson(indent=900000000) }}",
+        "{{ lipsum(n=100000) }}",
     ],
 )
 def test_a_hostile_template_ends_in_a_named_error(copied, template):
     (copied / "chat_template.jinja").write_text(template)
-    prompts = PromptEncoder(str(copied), INFO)
-    with pytest.raises(InvalidValueError) as caught:
-        prompts.encode([{"role": "user", "content": "hello"}])
-    assert caught.value.param == "messages"
+    begun = time.monotonic()
+    with pytest.raises((InvalidValueError, InvalidCheckpointError)):  # at its first use, or on compiling
+        PromptEncoder(str(copied), INFO).encode([{"role": "user", "content": "hello"}])
+    assert time.monotonic() - begun < 8
 
 
 def test_templates_as_model_authors_write_them(copied):
     (copied / "chat_template.jinja").write_text(
         "{%- set ns = namespace(n=0) -%}\n"
         "{%- for m in messages -%}\n"
+        "    {%- set words = m.content.strip().split(' ') | join('-') | replace('x', 'yy') -%}\n"
         "    {%- if m.role == 'skip' -%}{%- continue -%}{%- endif -%}\n"
         "    {%- set ns.n = ns.n + 1 -%}\n"
         "    {{- '[' ~ m.role + ':' ~ (m.content | tojson) ~ ']' -}}\n"

@@ -61,6 +61,16 @@ def test_end_tokens_can_be_forbidden_or_put_last():
     assert score[2] > 0.9
 
 
+def test_a_drawn_end_token_that_is_put_last_scores_zero():
+    logits = torch.zeros(50, VOCAB)
+    logits[:, 7] = 3.0
+    ends = EndTokens(torch.tensor([7]), never=torch.zeros(50, dtype=torch.bool), last=torch.ones(50, dtype=torch.bool))
+    token, score = propose(logits, MASK, torch.float64, ends, sampling(50, tempered=True))
+    assert 0 < (token == 7).sum() < 50
+    assert score[token == 7].eq(0).all()
+    assert score[token != 7].gt(0).all()
+
+
 def test_draws_follow_the_distribution():
     logits = random_logits(5, 1)
     logits[:, MASK] = -torch.inf

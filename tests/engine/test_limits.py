@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
+from safetensors.torch import load_file, save_file
 
 from tests.engines import drain, generate, make_loop, submit
 from unmask.engine import wire
+from unmask.engine.options import EngineOptions
 from unmask.errors import ContextLengthError, InvalidValueError, UnsupportedValueError
 from unmask.params import GenerationParams, resolve
 
@@ -69,6 +72,42 @@ def test_the_mask_is_never_sampled(loop):
     for result in drain(loop).values():
         assert loop.model.mask_id not in result.ids
         assert len(result.ids) == 256
+
+
+@pytest.mark.parametrize("temperature", [1e-45, 1e-40, 1e-30, 1e-6])
+def test_a_tiny_temperature_is_greedy(loop, temperature):
+    """D2F scores by the tempered distribution, so there every position is sure at once: other tokens, but no fault."""
+    for rule in RULES:
+        greedy = generate(loop, PROMPT, max_tokens=16, ignore_eos=True, **rule)
+        cold = generate(loop, PROMPT, max_tokens=16, ignore_eos=True, temperature=temperature, **rule)
+        assert cold.error is None
+        assert cold.ids == greedy.ids or rule["rule"] == "d2f"
+
+
+@pytest.mark.parametrize("name", ["max_running", "max_rows", "kv_tokens", "threads"])
+def test_engine_options_are_bounded(name):
+    for value in (-1, 10**12):
+        with pytest.raises(InvalidValueError) as caught:
+            EngineOptions(model="unmask-tiny", **{name: value})
+        assert caught.value.param == name
+
+
+def test_nan_does_not_spread_to_a_neighbour(golden, tmp_path):
+    """A request that meets broken weights ends with an error; those that share its steps are not touched."""
+    path = tmp_path / "ckpt"
+    shutil.copytree(golden / "llada" / "ckpt", path)
+    tensors = load_file(path / "model.safetensors")
+    tensors["model.transformer.wte.weight"][17] = float("nan")
+    save_file(tensors, path / "model.safetensors")
+    loop = make_loop(path, attention="block_causal")
+    healthy = {"a": [5, 6, 7] * 8, "b": [9] * 4}
+    alone = {name: generate(loop, prompt, max_tokens=32, block_length=8).ids for name, prompt in healthy.items()}
+    submit(loop, "broken", [17] * 25, max_tokens=32, block_length=8)
+    for name, prompt in healthy.items():
+        submit(loop, name, prompt, max_tokens=32, block_length=8)
+    results = drain(loop)
+    assert results["broken"].error[0] == "engine_fault"
+    assert {name: results[name].ids for name in healthy} == alone
 
 
 def test_min_tokens_forbids_an_early_end(trial):
@@ -133,6 +172,15 @@ def test_the_canvas_never_leaves_the_context(loop):
         ({"temperature": float("nan")}, "temperature"),
         ({"top_p": 0.0}, "top_p"),
         ({"top_k": -2}, "top_k"),
+        ({"top_k": 2**63}, "top_k"),
+        ({"top_k": 1.5}, "top_k"),
+        ({"max_tokens": 5.5}, "max_tokens"),
+        ({"max_tokens": True}, "max_tokens"),
+        ({"temperature": "hot"}, "temperature"),
+        ({"seed": 1.5}, "seed"),
+        ({"ignore_eos": 1}, "ignore_eos"),
+        ({"stop": "zz"}, "stop"),
+        ({"stop": ("",)}, "stop"),
         ({"seed": 2**63}, "seed"),
         ({"rule": "best"}, "rule"),
         ({"rule": "threshold", "steps": 4}, "steps"),

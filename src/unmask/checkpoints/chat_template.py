@@ -16,6 +16,7 @@ _MAX_TEMPLATE_CHARS = 256 * 1024
 # What a template may raise by doing something silly with the conversation.
 _TEMPLATE_FAULTS = (
     TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError,
+    MemoryError,
 )  # fmt: skip
 
 
@@ -66,15 +67,25 @@ class ChatTemplate:
 
 def _source(path: Path, config: dict[str, Any]) -> str:
     file = path / "chat_template.jinja"
-    source = file.read_text("utf-8") if file.is_file() else config.get("chat_template")
+    source = _read_text(file) if file.is_file() else config.get("chat_template")
     if isinstance(source, list):  # named templates: [{"name": ..., "template": ...}]
-        source = next((entry.get("template") for entry in source if entry.get("name") == "default"), None)
+        named = {entry.get("name"): entry.get("template") for entry in source if isinstance(entry, dict)}
+        source = named.get("default")
     if source is not None and (not isinstance(source, str) or len(source) > _MAX_TEMPLATE_CHARS):
         raise InvalidCheckpointError(
             f"The chat template of '{path}' is not a text of under {_MAX_TEMPLATE_CHARS} characters.",
             hint="Repair chat_template.jinja or tokenizer_config.json.",
         )
     return source or ""
+
+
+def _read_text(file: Path) -> str | None:
+    with file.open("rb") as stream:
+        content = stream.read(4 * _MAX_TEMPLATE_CHARS)
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise InvalidCheckpointError(f"'{file}' is not UTF-8 text.", hint="Copy the template again.") from None
 
 
 def _compile(source: str) -> Template:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ from unmask.errors import CheckpointNotFoundError, InvalidCheckpointError
 
 EMBEDDED_MODEL = "unmask-tiny"
 _EMBEDDED_PATH = Path(__file__).parents[1] / "models" / "tiny"
-_MAX_JSON_BYTES = 64 * 2**20
+# Nobody's config.json is larger; a tokenizer.json may hold a large vocabulary.
+_MAX_JSON_BYTES = {"tokenizer.json": 128 * 2**20}
+_DEFAULT_MAX_JSON_BYTES = 4 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +36,8 @@ def open_checkpoint(model: str) -> Checkpoint:
 
     Raises ``CheckpointNotFoundError`` for a wrong path, ``InvalidCheckpointError`` for a broken directory.
     """
-    path = _EMBEDDED_PATH if model == EMBEDDED_MODEL else Path(model).expanduser()
-    if not path.exists():
+    path = _EMBEDDED_PATH if model == EMBEDDED_MODEL else Path(os.path.expanduser(model))
+    if not _exists(path):
         raise CheckpointNotFoundError(
             f"There is no model at '{model}'.",
             hint=f"Give the path of a model directory (config.json and *.safetensors), or '{EMBEDDED_MODEL}' "
@@ -56,12 +59,17 @@ def open_checkpoint(model: str) -> Checkpoint:
 
 def read_json(path: Path, *, optional: bool = False) -> dict[str, Any]:
     """The JSON object in ``path``; ``{}`` if it is absent and ``optional``. Bounded in size."""
-    if optional and not path.is_file():
+    if optional and not path.exists():
         return {}
+    most = _MAX_JSON_BYTES.get(path.name, _DEFAULT_MAX_JSON_BYTES)
     try:
-        if path.stat().st_size > _MAX_JSON_BYTES:
-            raise InvalidCheckpointError(f"'{path}' is over {_MAX_JSON_BYTES >> 20} MiB.", hint="Is it JSON?")
-        content = json.loads(path.read_bytes())
+        if not path.is_file() and path.exists():  # a pipe or a device could be read for ever
+            raise InvalidCheckpointError(f"'{path}' is not a regular file.", hint="Copy the checkpoint again.")
+        with path.open("rb") as file:
+            content = file.read(most + 1)
+        if len(content) > most:
+            raise InvalidCheckpointError(f"'{path}' is over {most >> 20} MiB.", hint="Is it what its name says?")
+        value = json.loads(content)
     except FileNotFoundError:
         raise CheckpointNotFoundError(
             f"'{path.parent}' has no {path.name}.",
@@ -71,15 +79,18 @@ def read_json(path: Path, *, optional: bool = False) -> dict[str, Any]:
         raise InvalidCheckpointError(
             f"'{path}' cannot be read as JSON: {error}.", hint="Copy the checkpoint again."
         ) from None
-    if not isinstance(content, dict):
+    if not isinstance(value, dict):
         raise InvalidCheckpointError(f"'{path}' is not a JSON object.", hint="Copy the checkpoint again.")
-    return content
+    return value
 
 
 def _weight_files(path: Path) -> tuple[Path, ...]:
     index = read_json(path / "model.safetensors.index.json", optional=True)
     if index:
-        names = sorted({Path(str(name)).name for name in index.get("weight_map", {}).values()})
+        places = index.get("weight_map")
+        if not isinstance(places, dict):
+            raise InvalidCheckpointError(f"The weight_map of '{path}' is not an object.", hint="Copy the index again.")
+        names = sorted({Path(str(name)).name for name in places.values()})
         files = tuple(path / name for name in names)
     else:
         files = tuple(sorted(path.glob("*.safetensors")))
@@ -90,3 +101,10 @@ def _weight_files(path: Path) -> tuple[Path, ...]:
             hint="Unmask reads safetensors only; pickled .bin and .pt files are never opened.",
         )
     return files
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a name too long for any file
+        return False

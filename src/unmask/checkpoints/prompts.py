@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from unmask.checkpoints.chat_template import ChatTemplate
 from unmask.checkpoints.directory import open_checkpoint
 from unmask.checkpoints.tokenizer import Tokenizer
@@ -36,9 +38,15 @@ class PromptEncoder:
                 else self.tokenizer.encode_text(prompt)
             )
         elif prompt and isinstance(prompt[0], dict):
-            ids = self.template.encode(prompt)
+            ids = self.template.encode([_checked(message) for message in prompt])
         else:
             ids = self.tokenizer.check_ids(prompt)  # type: ignore[arg-type]
         if not ids:
             raise InvalidValueError("The prompt is empty.", hint="Give at least one token.", param="prompt")
         return ids
+
+
+def _checked(message: Any) -> dict[str, str]:
+    if not isinstance(message, dict) or not all(isinstance(message.get(key), str) for key in ("role", "content")):
+        raise InvalidValueError("Every message needs the texts 'role' and 'content'.", param="messages")
+    return message

@@ -1,15 +1,16 @@
 """The sandbox in which a checkpoint's chat template runs: no way out, and bounded in time and memory.
 
 A template comes from a stranger. Jinja's own sandbox keeps it from reaching the interpreter; here it is also kept
-from looping or doubling strings for ever. Every pass through a loop or a macro checks a deadline, and the operators
-that make values grow check the size of their result first.
+from looping or growing strings for ever. Every pass through a loop or a macro checks a deadline, the operators
+that make values grow check the size of their result first, and of filters and string methods only those are there
+that chat templates use and that cannot make much out of little.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime
@@ -17,13 +18,98 @@ from typing import Any
 
 from jinja2 import TemplateError, nodes
 from jinja2.ext import Extension
+from jinja2.filters import do_indent
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
 MAX_CHARS = 16 * 2**20
 MAX_SECONDS = 2.0
+MAX_INDENT = 16
 _MAX_BITS = 4096
+
+_FILTERS = frozenset(
+    [
+        "abs",
+        "capitalize",
+        "count",
+        "d",
+        "default",
+        "dictsort",
+        "e",
+        "escape",
+        "first",
+        "float",
+        "groupby",
+        "indent",
+        "int",
+        "items",
+        "join",
+        "last",
+        "length",
+        "list",
+        "lower",
+        "map",
+        "max",
+        "min",
+        "random",
+        "reject",
+        "rejectattr",
+        "replace",
+        "reverse",
+        "round",
+        "safe",
+        "select",
+        "selectattr",
+        "sort",
+        "string",
+        "striptags",
+        "sum",
+        "title",
+        "tojson",
+        "trim",
+        "truncate",
+        "unique",
+        "upper",
+    ]
+)
+_STRING_METHODS = frozenset(
+    [
+        "capitalize",
+        "count",
+        "endswith",
+        "find",
+        "index",
+        "isalnum",
+        "isalpha",
+        "isdecimal",
+        "isdigit",
+        "islower",
+        "isnumeric",
+        "isspace",
+        "istitle",
+        "isupper",
+        "join",
+        "lower",
+        "lstrip",
+        "partition",
+        "removeprefix",
+        "removesuffix",
+        "replace",
+        "rfind",
+        "rindex",
+        "rpartition",
+        "rsplit",
+        "rstrip",
+        "split",
+        "splitlines",
+        "startswith",
+        "strip",
+        "swapcase",
+        "title",
+        "upper",
+    ]
+)
 
 _deadline: ContextVar[float] = ContextVar("template_deadline")
 
@@ -35,7 +121,9 @@ class TemplateSandbox(ImmutableSandboxedEnvironment):
 
     def __init__(self) -> None:
         super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", GenerationTag])
-        self.filters["tojson"] = _tojson
+        self.filters = {name: self.filters[name] for name in _FILTERS}
+        self.filters |= {"tojson": _tojson, "indent": _indent, "replace": _replace, "join": _join}
+        del self.globals["lipsum"]
         self.globals |= {
             "raise_exception": _raise_exception,
             "strftime_now": lambda form: datetime.now().strftime(form),
@@ -47,6 +135,19 @@ class TemplateSandbox(ImmutableSandboxedEnvironment):
         tree = super()._parse(source, name, filename)
         bounded: nodes.Template = _Bound().visit(tree)
         return bounded
+
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+        """Whether a template may touch ``obj.attr``."""
+        if isinstance(obj, str) and attr not in _STRING_METHODS:
+            return False
+        return super().is_safe_attribute(obj, attr, value)
+
+    def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:
+        """Call ``__obj``; the string methods that make text longer are replaced by ones that check."""
+        owner, name = getattr(__obj, "__self__", None), getattr(__obj, "__name__", "")
+        if isinstance(owner, str) and name in ("replace", "join"):
+            return _replace(owner, *args) if name == "replace" else _join(args[0], owner)
+        return super().call(__context, __obj, *args, **kwargs)
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         """The operator's result, if it is not too large."""
@@ -127,7 +228,25 @@ def _bits(value: Any) -> int:
 
 
 def _tojson(value: Any, indent: int | None = None) -> str:
+    _check((indent or 0) <= MAX_INDENT)
     return json.dumps(value, ensure_ascii=False, indent=indent)
+
+
+def _indent(text: str, width: int = 4, first: bool = False, blank: bool = False) -> str:
+    _check(width <= MAX_INDENT)
+    return do_indent(text, width, first, blank)
+
+
+def _replace(text: str, old: str, new: str, count: int = -1) -> str:
+    hits = text.count(old) if count < 0 else min(count, text.count(old))
+    _check(len(text) + hits * (len(new) - len(old)) <= MAX_CHARS)
+    return text.replace(old, new, count)
+
+
+def _join(values: Iterable[Any], separator: str = "", attribute: str | None = None) -> str:
+    texts = [str(value if attribute is None else value[attribute]) for value in values]
+    _check(sum(map(len, texts)) + len(separator) * len(texts) <= MAX_CHARS)
+    return separator.join(texts)
 
 
 def _raise_exception(message: str) -> None:

@@ -21,7 +21,10 @@ _PRIVATE_USE = range(0xE000, 0xF8FF + 1)
 
 
 class Tokenizer:
-    """A ``tokenizer.json`` with its ``tokenizer_config.json``. Safe to use from several threads."""
+    """A ``tokenizer.json`` with its ``tokenizer_config.json``. Safe to use from several threads.
+
+    ``size`` is one more than the largest id; ``specials`` maps the text of special tokens to their ids.
+    """
 
     def __init__(self, path: Path, mask_id: int) -> None:
         try:
@@ -33,16 +36,12 @@ class Tokenizer:
         self._hf.encode_special_tokens = True
         self.config: dict[str, Any] = read_json(path / "tokenizer_config.json", optional=True)
         self.mask_id = mask_id
+        self.size = 1 + max(self._hf.get_vocab(with_added_tokens=True).values(), default=-1)
         self.specials: dict[str, int] = {
             token.content: index for index, token in self._hf.get_added_tokens_decoder().items() if token.special
         }
         longest_first = sorted(self.specials, key=len, reverse=True)
         self._markers = re.compile("|".join(map(re.escape, longest_first)) if longest_first else r"(?!)")
-
-    @property
-    def size(self) -> int:
-        """Number of ids this tokenizer knows."""
-        return self._hf.get_vocab_size(with_added_tokens=True)
 
     def special_text(self, name: str) -> str:
         """The text of the special token that ``tokenizer_config.json`` calls ``name`` (``bos_token``, ...), or ''."""
@@ -69,10 +68,9 @@ class Tokenizer:
 
     def check_ids(self, ids: list[int]) -> list[int]:
         """``ids`` as a prompt given by number. Raises ``InvalidValueError`` for an unknown id or the mask id."""
-        size = self.size
         for index in ids:
-            if not 0 <= index < size:
-                raise InvalidValueError(f"Token id {index} is outside 0 to {size - 1}.", param="prompt")
+            if not isinstance(index, int) or not 0 <= index < self.size:
+                raise InvalidValueError(f"Token id {index!r} is outside 0 to {self.size - 1}.", param="prompt")
         return self._without_mask(ids)
 
     def decode(self, ids: list[int], *, keep_special: bool = False) -> str:
@@ -110,7 +108,12 @@ class Tokenizer:
 
     def _encode_plain(self, text: str) -> list[int]:
         # The batch form lets other threads run meanwhile; the plain form holds the interpreter's lock.
-        return self._hf.encode_batch_fast([text], add_special_tokens=False)[0].ids if text else []
+        try:
+            return self._hf.encode_batch_fast([text], add_special_tokens=False)[0].ids if text else []
+        except TypeError:
+            raise InvalidValueError(
+                "The text is not valid Unicode: it holds half a character.", param="prompt"
+            ) from None
 
 
 class TextGuard:

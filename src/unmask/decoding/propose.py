@@ -55,7 +55,10 @@ def propose(
     chosen = logits.gather(1, token[:, None]).squeeze(1).to(score_dtype)
     score = torch.exp(chosen - torch.logsumexp(logits.to(score_dtype), dim=-1))
     if sampling is not None and probability is not None:
-        score = torch.where(sampling.tempered, probability.to(score_dtype), score)
+        tempered = sampling.tempered
+        if ends is not None:  # an end token that is put last keeps its score of zero
+            tempered = tempered & ~(ends.last & torch.isin(token, ends.ids))
+        score = torch.where(tempered, probability.to(score_dtype), score)
     return token, score
 
 
@@ -66,7 +69,9 @@ def _forbid(logits: Tensor, ids: Tensor, rows: Tensor) -> None:
 
 def _draw(logits: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
     """A token per row by inverse transform over the sorted, filtered distribution, and its probability there."""
-    ordered, token = torch.sort(logits / sampling.temperature[:, None], dim=-1, descending=True, stable=True)
+    # Relative to the largest, so that no temperature, however small, makes infinities of more than one sign.
+    relative = logits - logits.max(dim=-1, keepdim=True).values
+    ordered, token = torch.sort(relative / sampling.temperature[:, None], dim=-1, descending=True, stable=True)
     probability = torch.softmax(ordered.double(), dim=-1)
     before = torch.cumsum(probability, dim=-1) - probability
     top_k = sampling.top_k[:, None]

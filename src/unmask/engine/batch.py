@@ -155,9 +155,10 @@ def _keys(spans: list[Span], device: torch.device) -> Tensor | slice:
         first, last = int(slots[0]), int(slots[-1])
         if last - first == len(slots) - 1:  # pages ascend, so this says that there is no gap
             return slice(first, last + 1)
-    keys = np.zeros((len(spans), len(seen[-1])), dtype=np.int64)
+    keys = np.empty((len(spans), len(seen[-1])), dtype=np.int64)
     for line, slots in zip(keys, seen, strict=True):
         line[: len(slots)] = slots
+        line[len(slots) :] = slots[0]  # masked, and its own: a NaN there would spread even through a zero weight
     return torch.from_numpy(keys).to(device)
 
 

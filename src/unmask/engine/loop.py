@@ -46,7 +46,7 @@ class EngineLoop:
         self.model = _model_info(open_checkpoint(options.model).name, model, options.max_context)
         self.stats = EngineStats()
         self._pages = PageLedger(_cache_pages(options, model, self.model.context_length))
-        self._runner = Runner(model, self._pages.total)
+        self._runner = _new_runner(model, self._pages.total)
         self._scheduler = Scheduler(options.max_running, options.max_rows, self._pages)
         self._inbox: queue.SimpleQueue[wire.Command] = queue.SimpleQueue()
         self._stopping = False
@@ -165,6 +165,17 @@ def _cache_pages(options: EngineOptions, model: Transformer, context_length: int
     shape = model.spec.shape
     page_bytes = 2 * shape.layers * shape.kv_heads * shape.head_size * model.dtype.itemsize * PAGE_TOKENS
     return max(least, min(most, _cache_bytes(model.device) // page_bytes))
+
+
+def _new_runner(model: Transformer, pages: int) -> Runner:
+    try:
+        return Runner(model, pages)
+    except RuntimeError as error:  # torch's out of memory
+        raise InvalidValueError(
+            f"There is no memory for {pages * PAGE_TOKENS} tokens of keys and values: {error}",
+            hint="Ask for fewer kv_tokens, or a smaller context (max_context).",
+            param="kv_tokens",
+        ) from None
 
 
 def _cache_bytes(device: torch.device) -> int:

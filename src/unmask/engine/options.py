@@ -7,6 +7,16 @@ from dataclasses import dataclass
 
 import msgspec
 
+from unmask.errors import InvalidValueError
+
+_RANGES = (
+    ("max_running", 1, 4096),
+    ("max_rows", 1, 2**24),
+    ("kv_tokens", 0, 2**34),
+    ("max_context", 0, 2**31),
+    ("threads", 0, 1024),
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineOptions:
@@ -29,6 +39,13 @@ class EngineOptions:
     kv_tokens: int = 0
     max_context: int = 0
     threads: int = 0
+
+    def __post_init__(self) -> None:
+        """Raises ``InvalidValueError`` naming an option out of range."""
+        for name, low, high in _RANGES:
+            value = getattr(self, name)
+            if not low <= value <= high:
+                raise InvalidValueError(f"'{name}' is {value}; it must be {low} to {high}.", param=name)
 
     def as_environment(self) -> dict[str, str]:
         """The options as the environment variable that the worker process reads."""

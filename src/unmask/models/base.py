@@ -19,7 +19,7 @@ class AttentionGroup:
     """Spans of equal row count, attended together.
 
     ``rows`` is their slice of the R rows, span after span. ``keys`` [S, K] int64 are the cache slots each span sees,
-    padded with slot 0; or, for one span whose slots lie next to each other, a slice of the cache. ``mask``
+    padded with slots of its own; or, for one span whose slots lie next to each other, a slice of the cache. ``mask``
     [S, 1, Q, K] bool is True where a row may look; ``None`` if every row sees every key.
     """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from unmask.errors import InvalidCheckpointError
@@ -24,7 +25,7 @@ def number(config: dict[str, Any], key: str, default: float, *, file: str = "con
     value = config.get(key)
     if value is None:
         return default
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
         raise InvalidCheckpointError(f"{file}: '{key}' is {value!r}, not a positive number.")
     return float(value)
 

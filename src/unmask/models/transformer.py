@@ -41,7 +41,8 @@ class Transformer:
             self.embedding if shape.tied else weights.take(f"{names.head}.weight", (shape.vocab, shape.hidden))
         )
         weights.check_all_taken(lambda name: name.endswith(".inv_freq") or (shape.tied and names.head in name))
-        self._cos, self._sin = _rotary_table(shape, self.embedding)
+        exponents = torch.arange(0, shape.head_size, 2, dtype=torch.float32) / shape.head_size
+        self._frequencies = (1.0 / shape.rope_theta**exponents).to(self.device)
 
     @property
     def device(self) -> torch.device:
@@ -73,9 +74,9 @@ class Transformer:
         """Hidden rows [R, D] after the final norm; writes every row's keys and values into ``cache``."""
         eps = self.spec.shape.norm_eps
         hidden = F.embedding(step.token_ids, self.embedding)
-        # Angles stay float32 whatever the weights are, as the references keep them.
-        cos = F.embedding(step.positions, self._cos).unsqueeze(1)
-        sin = F.embedding(step.positions, self._sin).unsqueeze(1)
+        # Angles are float32 whatever the weights are, as in the references; [R, 1, E / 2].
+        angles = torch.outer(step.positions.float(), self._frequencies).unsqueeze(1)
+        cos, sin = angles.cos(), angles.sin()
         for layer, slots in zip(self.layers, cache.layers, strict=True):
             normed = F.rms_norm(hidden, hidden.shape[-1:], layer.attention_norm, eps)
             hidden = hidden + F.linear(self._attend(layer, normed, cos, sin, step, slots), layer.output)
@@ -122,13 +123,6 @@ def _rotate(heads: Tensor, cos: Tensor, sin: Tensor) -> None:
     rotated = first * cos - second * sin
     second.copy_(second * cos + first * sin)
     first.copy_(rotated)
-
-
-def _rotary_table(shape: TransformerShape, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Cosines and sines [context, E / 2], float32."""
-    exponents = torch.arange(0, shape.head_size, 2, dtype=torch.float32) / shape.head_size
-    angles = torch.outer(torch.arange(shape.context_length, dtype=torch.float32), 1.0 / shape.rope_theta**exponents)
-    return angles.cos().to(like.device), angles.sin().to(like.device)
 
 
 def _read_layer(weights: WeightReader, shape: TransformerShape, names: TensorNames, n: int) -> LayerWeights:
