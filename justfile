@@ -9,10 +9,6 @@ _default:
 test *arguments:
     {{python}} -m pytest {{arguments}}
 
-# Everything, the slow tests too
-test-all:
-    {{python}} -m pytest -m "slow or not slow"
-
 # Style, types, and the floors of the house
 lint:
     {{python}} -m ruff check .

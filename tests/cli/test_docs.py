@@ -9,7 +9,7 @@ import typer.main
 
 from tests.conftest import ROOT
 from tests.serving.fakes import MODEL
-from unmask.cli.main import app
+from unmask.cli.app import app
 from unmask.events import EngineStats
 from unmask.metrics import Metrics
 from unmask.serving.dialects.openai_common.wire import OpenAIRequest

@@ -16,6 +16,8 @@ import pytest
 
 from tests.serving.processes import UNMASK, environment, serve
 from unmask.checkpoints.directory import EMBEDDED_MODEL, open_checkpoint
+from unmask.errors import PortBusyError
+from unmask.serving.server import claim
 
 
 def refused(*arguments: str) -> str:
@@ -61,6 +63,15 @@ def test_a_busy_port_is_named_before_anything_loads():
     assert "port_busy" in words
     assert "--port" in words
     assert time.monotonic() - begun < 10
+
+
+def test_of_two_servers_the_second_is_refused_before_it_loads():
+    with claim("127.0.0.1", 0) as first:  # as a server holds it while its model loads
+        port = first.getsockname()[1]
+        with pytest.raises(PortBusyError):
+            claim("127.0.0.1", port)
+        assert "port_busy" in refused("--port", str(port))
+    claim("127.0.0.1", port).close()
 
 
 def test_a_foreign_address_is_refused():

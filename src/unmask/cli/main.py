@@ -1,48 +1,55 @@
-"""``unmask``: the commands, and the one place where errors become a message and an exit code."""
+"""The entry point, and the one place where errors become a message and an exit code.
+
+The commands are imported inside it: an interrupt meanwhile must not end in a traceback either.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import Annotated
 
-import typer
-
-from unmask import __version__
-from unmask.cli.run import run
-from unmask.cli.serve import serve
-from unmask.errors import UnmaskError
-
-app = typer.Typer(
-    help="Serve diffusion language models.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-app.command()(serve)
-app.command()(run)
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"unmask {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
-    """Serve diffusion language models."""
+_INTERRUPTED = 130
 
 
 def main() -> None:
     """Entry point: exit code 0 only on success; a known error is a message on stderr, never a traceback."""
     try:
-        app()
-    except UnmaskError as error:
-        print(f"error: {error.message} [{error.code}]", file=sys.stderr)
-        if error.hint:
-            print(f"hint: {error.hint}", file=sys.stderr)
-        sys.exit(1)
+        from unmask.cli.streams import complete_streams
+        from unmask.errors import UnmaskError
+
+        complete_streams()
+        _check_encoding()
+        try:
+            from unmask.cli.app import app
+
+            app()
+        except UnmaskError as error:
+            _fail(f"error: {error.message} [{error.code}]", f"hint: {error.hint}" if error.hint else "")
+        except OSError as error:  # what the system refuses: output to a full disk, one more process
+            _discard_output()
+            _fail(f"error: {error.strerror or error}.")
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
+
+
+def _check_encoding() -> None:
+    """Everything later takes arguments and settings for text."""
+    settings = [value for name, value in os.environ.items() if name.startswith("UNMASK_")]
+    for text in (*sys.argv, *settings):
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            _fail(f"error: {text!r} is not UTF-8.")
+
+
+def _discard_output() -> None:
+    """What is still in the buffer cannot be written: the interpreter must not try again at its end."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.close(null)
+
+
+def _fail(*lines: str) -> None:
+    for line in filter(None, lines):
+        print(line, file=sys.stderr)
+    sys.exit(1)

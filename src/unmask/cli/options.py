@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import re
 from typing import Annotated
 
 import typer
 
 # The engine
 
+
+def _device(name: str) -> str:
+    """Refused here because torch knows more devices than can hold a model: ``meta``, for one, holds nothing."""
+    if re.fullmatch(r"auto|cpu|mps|(cuda|xpu)(:\d+)?", name) is None:
+        raise typer.BadParameter(f"'{name}' is no device to run a model on.")
+    return name
+
+
 Adapter = Annotated[str | None, typer.Option(envvar="UNMASK_ADAPTER", help="LoRA directory to merge into the model.")]
-Device = Annotated[str, typer.Option(envvar="UNMASK_DEVICE", help="auto, cpu, cuda, cuda:1, ...")]
+Device = Annotated[str, typer.Option(envvar="UNMASK_DEVICE", callback=_device, help="auto, cpu, cuda, cuda:1, ...")]
 Dtype = Annotated[str, typer.Option(envvar="UNMASK_DTYPE", help="float32, bfloat16 or float16.")]
 Attention = Annotated[
     str | None, typer.Option(envvar="UNMASK_ATTENTION", help="full or block_causal, for checkpoints that do not say.")
@@ -26,7 +36,13 @@ MaxContext = Annotated[
     ),
 ]
 Threads = Annotated[
-    int, typer.Option(envvar="UNMASK_THREADS", min=0, help="CPU threads of a forward; 0 leaves it to torch.")
+    int,
+    typer.Option(
+        envvar="UNMASK_THREADS",
+        min=0,
+        max=4 * (os.cpu_count() or 1),
+        help="CPU threads of a forward; 0 leaves it to torch.",
+    ),
 ]
 
 # The server

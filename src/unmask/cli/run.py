@@ -10,6 +10,7 @@ import typer
 
 from unmask.checkpoints.directory import EMBEDDED_MODEL
 from unmask.cli import options
+from unmask.cli.streams import is_text
 
 if TYPE_CHECKING:
     import asyncio
@@ -53,6 +54,8 @@ def run(
     path, question = split_arguments(model, prompt)
     if question is None and not sys.stdin.isatty():
         question = sys.stdin.read().strip()
+    if question is not None and not is_text(question):
+        raise typer.BadParameter("it is not UTF-8.", param_hint="PROMPT")
     if question == "" or (json and question is None):
         raise typer.BadParameter("there is nothing to ask.", param_hint="PROMPT")
     engine = EngineOptions(
@@ -113,6 +116,9 @@ def _talk(runner: asyncio.Runner, conversation: Conversation) -> None:
             return
         if not question:
             continue
+        if not is_text(question):
+            print("error: the question is not UTF-8.", file=sys.stderr)
+            continue
         try:
             runner.run(_answer(conversation, question, json=False))
         except UnmaskError as error:
@@ -125,9 +131,9 @@ async def _answer(conversation: Conversation, question: str, *, json: bool) -> N
     from unmask.cli.canvas_view import CanvasView
 
     if json:
-        print(_as_json(conversation.model.name, await conversation.ask(question)))
+        print(_as_json(conversation.model.name, await conversation.ask(question)), flush=True)
     elif not sys.stdout.isatty():
-        print((await conversation.ask(question)).text)
+        print((await conversation.ask(question)).text, flush=True)
     else:
         with CanvasView(conversation.tokenizer, conversation.model.end_ids) as view:
             answer = await conversation.ask(question, view.show)

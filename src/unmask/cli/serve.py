@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -44,7 +45,7 @@ def serve(
     from unmask.serving.server import run_server
     from unmask.serving.settings import ServerSettings
 
-    if api_key == "":
+    if api_key == "" or (api_key is None and "UNMASK_API_KEY" in os.environ):  # typer takes an empty one for none
         raise typer.BadParameter("an empty key protects nothing.", param_hint="--api-key")
     if api_key is None and not _is_loopback(host):
         typer.echo(f"warning: anyone who reaches {host} may use this server; set --api-key.", err=True)

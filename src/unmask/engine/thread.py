@@ -21,6 +21,7 @@ class ThreadEngine(EngineClient):
         self.model = loop.model
         self._loop = loop
         self._asyncio = asyncio.get_running_loop()
+        self._ended = False
         self._thread = threading.Thread(target=self._run, name="unmask-engine", daemon=True)
         self._thread.start()
 
@@ -31,17 +32,18 @@ class ThreadEngine(EngineClient):
         try:
             self._loop.run(publish)
         finally:
+            self._ended = True  # first: what is submitted from here on is refused, what was before is told below
             with suppress(RuntimeError):  # the event loop may be closed already; then nobody waits
                 self._asyncio.call_soon_threadsafe(self._fail_all, "The engine has stopped.")
 
     @property
     def alive(self) -> bool:
-        """Whether the thread runs."""
-        return self._thread.is_alive()
+        """Whether the loop runs."""
+        return not self._ended
 
     def _send(self, command: wire.Command) -> None:
         if not self.alive and isinstance(command, wire.Submit):
-            raise EngineUnavailableError("The engine is closed.", hint="Create a new one.")
+            raise EngineUnavailableError("The engine has stopped.", hint="Create a new one.")
         self._loop.send(command)
 
     async def close(self) -> None:

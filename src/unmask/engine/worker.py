@@ -1,11 +1,12 @@
 """The engine process: load the model, then run the loop over a socket inherited from the parent.
 
 Started as ``python -m unmask.engine.worker FD``. A reader thread turns bytes into commands; the loop publishes
-one message per step. The process ends when told to, or when the parent goes away.
+one message per step. The process ends when told to, or when the parent goes away, be it while the model loads.
 """
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 import threading
@@ -21,6 +22,17 @@ from unmask.events import StepReport
 def main() -> int:
     """Serve until shut down; 1 if the model could not be loaded."""
     connection = socket.socket(fileno=int(sys.argv[1]))
+    reader = Reader(connection)
+    reader.start()
+    try:
+        with suppress(ConnectionError):  # the parent is gone, and everyone we could report to
+            return _serve(connection, reader)
+        return 0
+    finally:
+        reader.stop()
+
+
+def _serve(connection: socket.socket, reader: Reader) -> int:
     last_shown = 0
 
     def progress(share: float) -> None:
@@ -30,29 +42,59 @@ def main() -> int:
             connection.sendall(wire.pack(wire.Loading(share)))
 
     try:
-        loop = EngineLoop(EngineOptions.from_environment(), progress)
+        loop = reader.loop = EngineLoop(EngineOptions.from_environment(), progress)
     except UnmaskError as error:
         connection.sendall(wire.pack(wire.LoadFailed(error.code, error.message, error.hint)))
         return 1
     connection.sendall(wire.pack(wire.Ready(loop.model)))
-    threading.Thread(target=_read, args=(connection, loop), daemon=True).start()
 
     def publish(report: StepReport) -> None:
         # Waits if the parent is slower to read than we step: better to slow down than to hoard its reports.
         connection.sendall(wire.pack(report))
 
-    with suppress(BrokenPipeError, ConnectionResetError):  # the parent is gone, and everyone we could report to
-        loop.run(publish)
+    loop.run(publish)
     return 0
 
 
-def _read(connection: socket.socket, loop: EngineLoop) -> None:
-    stream = connection.makefile("rb")
-    try:
-        while header := stream.read(wire.HEADER.size):
-            loop.send(wire.unpack_command(stream.read(wire.HEADER.unpack(header)[0])))
-    finally:  # whatever ended the reading: an engine that nobody can reach must not live on
-        loop.send(wire.Shutdown())
+class Reader(threading.Thread):
+    """Hands the parent's commands to ``loop``, which is None while the model loads.
+
+    Until then a parent has nothing to say: the end of the stream is all that can come, and it ends the process at
+    once, however long the loading would go on or hang. Later it shuts the loop down.
+    """
+
+    def __init__(self, connection: socket.socket) -> None:
+        super().__init__(name="unmask-reader", daemon=True)
+        self.loop: EngineLoop | None = None
+        self._connection = connection
+        self._stopping = False
+
+    def run(self) -> None:
+        """Read until the end of the stream."""
+        try:
+            with suppress(ConnectionError):
+                self._read()
+        finally:  # whatever ended the reading: an engine that nobody can reach must not live on
+            if self.loop is not None:
+                self.loop.send(wire.Shutdown())
+            elif not self._stopping:
+                os._exit(1)
+
+    def _read(self) -> None:
+        stream = self._connection.makefile("rb")
+        while len(header := stream.read(wire.HEADER.size)) == wire.HEADER.size:
+            (size,) = wire.HEADER.unpack(header)
+            body = stream.read(size)
+            if self.loop is None or len(body) < size:
+                return
+            self.loop.send(wire.unpack_command(body))
+
+    def stop(self) -> None:
+        """End the reading and wait for it: a thread that still reads can abort the interpreter's shutdown."""
+        self._stopping = True
+        with suppress(OSError):  # the parent may have closed the connection already
+            self._connection.shutdown(socket.SHUT_RDWR)
+        self.join()
 
 
 if __name__ == "__main__":

@@ -15,7 +15,13 @@ from unmask.checkpoints.prompts import PromptEncoder
 from unmask.engine.client import EngineClient
 from unmask.engine.completion import TextRequest
 from unmask.engine.text import CellDecoder
-from unmask.errors import EngineUnavailableError, InvalidValueError, ModelNotFoundError, QueueFullError
+from unmask.errors import (
+    ContextLengthError,
+    EngineUnavailableError,
+    InvalidValueError,
+    ModelNotFoundError,
+    QueueFullError,
+)
 from unmask.metrics import Metrics
 from unmask.params import GenerationParams, resolve
 from unmask.serving.admission import Admission
@@ -51,6 +57,23 @@ class ServedModel:
         if not self.engine.alive:
             raise EngineUnavailableError("The engine has died.", hint="See the server's log, then restart it.")
 
+    def check_count(self, prompts: int) -> None:
+        """Raises ``InvalidValueError`` for more prompts than fit at once. To be asked before they are encoded."""
+        if prompts > self._capacity:
+            raise InvalidValueError(
+                f"{prompts} prompts at once; this server holds {self._capacity}.",
+                hint="Send fewer prompts in one request.",
+                param="prompt",
+            )
+
+    def check_length(self, ids: list[int], param: str) -> None:
+        """Raises ``ContextLengthError`` for more ids than the context. To be asked before each is looked at."""
+        room = self.engine.model.context_length
+        if len(ids) > room:
+            raise ContextLengthError(
+                f"{len(ids)} token ids; {self.name} has room for {room}.", hint="Send fewer.", param=param
+            )
+
     async def encode_chat(self, messages: list[dict[str, str]]) -> list[int]:
         """Prompt ids of a conversation. Runs in a thread: long prompts must not hold up other requests."""
         return await asyncio.to_thread(self.template.encode, messages)
@@ -64,12 +87,6 @@ class ServedModel:
         """Check ``params`` for each prompt. Raises what ``resolve`` raises, or ``EngineUnavailableError``."""
         requests = [self._request(prompt, params) for prompt in prompts]
         self.check_alive()
-        if len(prompts) > self._capacity:
-            raise InvalidValueError(
-                f"{len(prompts)} prompts at once; this server holds {self._capacity}.",
-                hint="Send fewer prompts in one request.",
-                param="prompt",
-            )
         return Admission(self, requests)
 
     def _request(self, prompt: list[int], params: GenerationParams) -> TextRequest:

@@ -31,17 +31,15 @@ Announce = Callable[[ServedModel, str], None]
 
 
 def claim(host: str, port: int) -> socket.socket:
-    """A socket bound to the address, not listening yet: nobody can take the port while the model loads.
+    """A socket that listens on the address, so that nobody else can take it while the model loads.
+
+    To be bound is not enough: a second server could bind the same port, and lose it only once it has loaded too.
+    Who connects meanwhile is answered when the model is there.
 
     Raises ``PortBusyError``, or ``InvalidValueError`` for an address that is not this machine's.
     """
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listener = socket.socket(family, kind, protocol)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
+        return _listen(host, port)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise PortBusyError(
@@ -53,6 +51,20 @@ def claim(host: str, port: int) -> socket.socket:
             hint="Choose another --host or --port.",
             param="host",
         ) from None
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen()
+    except OSError:
+        listener.close()
+        raise
     return listener
 
 

@@ -10,7 +10,8 @@ class ServerSettings:
     """Where to listen and what to allow.
 
     ``served_name``: the model's name on the wire; None takes the checkpoint's. ``max_waiting``: requests that
-    may wait beyond those running. ``keep_alive_seconds``: silence on a stream before a comment line is sent.
+    may wait beyond those running. ``max_body_bytes``: more than a context holds, and little enough to be checked
+    while other requests wait. ``keep_alive_seconds``: silence on a stream before a comment line is sent.
     """
 
     host: str = "127.0.0.1"
@@ -18,5 +19,5 @@ class ServerSettings:
     served_name: str | None = None
     api_key: str | None = field(default=None, repr=False)
     max_waiting: int = 128
-    max_body_bytes: int = 8 * 2**20
+    max_body_bytes: int = 2**20
     keep_alive_seconds: float = 15.0

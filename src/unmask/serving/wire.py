@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, model_validator
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
-
-from unmask.errors import InvalidValueError
 
 
 class WireModel(BaseModel):
@@ -16,21 +13,15 @@ class WireModel(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
-
-class RequestBody(WireModel):
-    """A whole request."""
-
     @model_validator(mode="before")
     @classmethod
-    def _refuse_half_characters(cls, body: Any) -> Any:
-        """JSON can spell half of a surrogate pair, which is no character and no tokenizer takes."""
-        if not isinstance(body, dict):
-            return body
-        try:
-            json.dumps(body, ensure_ascii=False).encode()
-        except UnicodeEncodeError:
-            raise InvalidValueError("The body holds half of a surrogate pair.", hint="Send UTF-8 text.") from None
-        return body
+    def _keep_one_unknown(cls, value: Any) -> Any:
+        """A body can hold very many unknown fields, and pydantic would make an error of each."""
+        fields = cls.__pydantic_fields__
+        if not isinstance(value, dict) or len(value) <= len(fields):
+            return value
+        first = next(name for name in value if name not in fields)
+        return {name: value[name] for name in (*fields, first) if name in value}
 
 
 class Only:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from unmask.serving.body import JsonRoute
 from unmask.serving.connection import unless_disconnected
 from unmask.serving.dialects.openai_chat.encode import encode
 from unmask.serving.dialects.openai_chat.parse import parse
@@ -15,7 +16,7 @@ from unmask.serving.dialects.openai_common.parse import field_names
 from unmask.serving.served_model import Served
 from unmask.serving.sse import EventStream
 
-router = APIRouter()
+router = APIRouter(route_class=JsonRoute)
 
 
 @router.post("/v1/chat/completions")

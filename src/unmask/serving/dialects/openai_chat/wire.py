@@ -6,21 +6,32 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
-from pydantic import Field
+from pydantic import BeforeValidator
+from pydantic_core import PydanticCustomError
 
 from unmask.events import FinishReason
-from unmask.serving.dialects.openai_common.messages import Message
+from unmask.serving.dialects.openai_common.messages import Messages
 from unmask.serving.dialects.openai_common.wire import OpenAIRequest, Usage
 from unmask.serving.extension import GenerationReport
 from unmask.serving.wire import Only
 
 
+def _few(labels: Any) -> Any:
+    """Checked before the labels themselves, of which a body can hold very many."""
+    if isinstance(labels, dict) and len(labels) > 16:
+        raise PydanticCustomError("too_long", "it holds more than 16 labels")
+    return labels
+
+
+Labels = Annotated[dict[str, str], BeforeValidator(_few)]
+
+
 class ChatRequest(OpenAIRequest):
     """The request body. ``max_completion_tokens`` is another name of ``max_tokens``."""
 
-    messages: Annotated[list[Message], Field(min_length=1)]
+    messages: Messages
     max_completion_tokens: int | None = None
-    metadata: dict[str, str] | None = None  # labels, as user is
+    metadata: Labels | None = None  # without effect, as user is
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
     parallel_tool_calls: bool | None = None  # says how to call tools, of which there are none

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import Discriminator, Tag
+from pydantic import Discriminator, Field, Tag
 
 from unmask.serving.wire import Only, WireModel
 
@@ -20,7 +20,9 @@ def _kind(content: Any) -> str:
     return "<parts>" if isinstance(content, list) else "<text>"
 
 
-Content = Annotated[Annotated[str, Tag("<text>")] | Annotated[list[TextPart], Tag("<parts>")], Discriminator(_kind)]
+_Parts = Annotated[list[TextPart], Field(max_length=1024, fail_fast=True)]
+
+Content = Annotated[Annotated[str, Tag("<text>")] | Annotated[_Parts, Tag("<parts>")], Discriminator(_kind)]
 
 
 class Message(WireModel):
@@ -34,6 +36,10 @@ class Message(WireModel):
     function_call: Annotated[Any, Only()] = None
     tool_calls: Annotated[Any, Only([])] = None
     annotations: Annotated[Any, Only([])] = None
+
+
+# One bad message is enough to refuse all; and a context holds fewer than this many.
+Messages = Annotated[list[Message], Field(min_length=1, max_length=4096, fail_fast=True)]
 
 
 def parse_messages(messages: list[Message]) -> list[dict[str, str]]:

@@ -11,10 +11,10 @@ from pydantic import Discriminator, Field, Tag
 
 from unmask.engine.completion import Completion
 from unmask.serving.extension import FrameExtension, GenerationReport, UnmaskOptions
-from unmask.serving.wire import Only, RequestBody, WireModel
+from unmask.serving.wire import Only, WireModel
 
 _StopString = Annotated[str, Field(min_length=1, max_length=1024)]
-_StopStrings = Annotated[list[_StopString], Field(max_length=16)]
+_StopStrings = Annotated[list[_StopString], Field(max_length=16, fail_fast=True)]
 
 
 def _is_list(value: Any) -> str:
@@ -32,7 +32,7 @@ class StreamOptions(WireModel):
     continuous_usage_stats: Annotated[Any, Only(False)] = None
 
 
-class OpenAIRequest(RequestBody):
+class OpenAIRequest(WireModel):
     """Fields of both endpoints. ``None`` is "not said"; ``Only`` fields pass with harmless values."""
 
     model: str | None = None

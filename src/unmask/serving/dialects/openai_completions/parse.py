@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 from unmask.params import GenerationParams
 from unmask.serving.dialects.openai_common.parse import parse_params, wants_usage
@@ -29,7 +30,7 @@ def _prompts(prompt: Prompt) -> tuple[list[str], list[list[int]]]:
     """The four ways to write a prompt as one list of texts and one list of id lists; one of them is empty."""
     if isinstance(prompt, str):
         return [prompt], []
-    texts = [entry for entry in prompt if isinstance(entry, str)]
-    many_ids = [entry for entry in prompt if isinstance(entry, list)]
-    ids = [entry for entry in prompt if isinstance(entry, int)]
-    return texts, [ids] if ids else many_ids
+    first = prompt[0]  # all others are of its kind
+    if isinstance(first, str):
+        return cast("list[str]", prompt), []
+    return [], [cast("list[int]", prompt)] if isinstance(first, int) else cast("list[list[int]]", prompt)

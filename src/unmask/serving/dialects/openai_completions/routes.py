@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from unmask.serving.body import JsonRoute
 from unmask.serving.connection import unless_disconnected
 from unmask.serving.dialects.openai_common.encode import Head, json_response
 from unmask.serving.dialects.openai_common.parse import field_names
@@ -15,7 +16,7 @@ from unmask.serving.dialects.openai_completions.wire import CompletionRequest
 from unmask.serving.served_model import Served
 from unmask.serving.sse import EventStream
 
-router = APIRouter()
+router = APIRouter(route_class=JsonRoute)
 
 
 @router.post("/v1/completions")
@@ -24,6 +25,9 @@ async def create_completion(body: CompletionRequest, request: Request, model: Se
     model.check_name(body.model)
     parsed = parse(body)
     with field_names():
+        model.check_count(len(parsed.texts) + len(parsed.ids))
+        for ids in parsed.ids:
+            model.check_length(ids, "prompt")
         prompts = [model.tokenizer.check_ids(ids) for ids in parsed.ids] or await model.encode_texts(parsed.texts)
         admission = model.admit(prompts, parsed.params)
     head = Head.new("cmpl", model.name)

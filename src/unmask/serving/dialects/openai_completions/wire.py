@@ -21,14 +21,16 @@ def _kind(prompt: Any) -> str:
     return {int: "<ids>", list: "<many ids>"}.get(type(first), "<texts>")
 
 
-_Ids = Annotated[list[int], Field(min_length=1)]
-_Texts = Annotated[list[str], Field(min_length=1)]
+# One bad entry is enough to refuse all. No server holds this many prompts: each is a whole request.
+_Ids = Annotated[list[int], Field(min_length=1, fail_fast=True)]
+_Texts = Annotated[list[str], Field(min_length=1, max_length=4096, fail_fast=True)]
+_ManyIds = Annotated[list[_Ids], Field(max_length=4096, fail_fast=True)]
 
 Prompt = Annotated[
     Annotated[str, Tag("<text>")]
     | Annotated[_Texts, Tag("<texts>")]
     | Annotated[_Ids, Tag("<ids>")]
-    | Annotated[list[_Ids], Tag("<many ids>")],
+    | Annotated[_ManyIds, Tag("<many ids>")],
     Discriminator(_kind),
 ]
 

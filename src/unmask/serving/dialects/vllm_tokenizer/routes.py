@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from fastapi import APIRouter
 from starlette.responses import Response
 
 from unmask.errors import InvalidValueError
+from unmask.serving.body import JsonRoute
 from unmask.serving.dialects.openai_common.encode import json_response
 from unmask.serving.dialects.openai_common.messages import parse_messages
 from unmask.serving.dialects.vllm_tokenizer.wire import DetokenizeRequest, Text, TokenizeRequest, Tokens
 from unmask.serving.served_model import Served, ServedModel
 
-router = APIRouter()
+router = APIRouter(route_class=JsonRoute)
 
 
 @router.post("/tokenize")
@@ -21,7 +23,7 @@ async def tokenize(body: TokenizeRequest, model: Served) -> Response:
     """The ids of a text, or of a conversation as the chat endpoint would see it."""
     model.check_name(body.model)
     ids = await _encode(body, model)
-    pieces = model.tokenizer.pieces(ids) if body.return_token_strs else None
+    pieces = await asyncio.to_thread(model.tokenizer.pieces, ids) if body.return_token_strs else None
     return json_response(Tokens(len(ids), model.engine.model.context_length, ids, pieces))
 
 
@@ -39,6 +41,7 @@ async def _encode(body: TokenizeRequest, model: ServedModel) -> list[int]:
 async def detokenize(body: DetokenizeRequest, model: Served) -> Response:
     """The text of ids, special tokens shown."""
     model.check_name(body.model)
+    model.check_length(body.tokens, "tokens")
     size = model.tokenizer.size
     for position, index in enumerate(body.tokens):
         if not 0 <= index < size:

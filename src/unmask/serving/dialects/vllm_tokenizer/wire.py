@@ -7,16 +7,16 @@ from typing import Annotated, Any
 import msgspec
 from pydantic import Field
 
-from unmask.serving.dialects.openai_common.messages import Message
-from unmask.serving.wire import Only, RequestBody
+from unmask.serving.dialects.openai_common.messages import Messages
+from unmask.serving.wire import Only, WireModel
 
 
-class TokenizeRequest(RequestBody):
+class TokenizeRequest(WireModel):
     """Either ``prompt`` (text) or ``messages`` (a conversation, through the chat template)."""
 
     model: str | None = None
     prompt: str | None = None
-    messages: Annotated[list[Message], Field(min_length=1)] | None = None
+    messages: Messages | None = None
     add_special_tokens: bool | None = None
     add_generation_prompt: Annotated[Any, Only(True)] = None
     return_token_strs: bool = False
@@ -31,11 +31,11 @@ class Tokens(msgspec.Struct, frozen=True):
     token_strs: list[str] | None
 
 
-class DetokenizeRequest(RequestBody):
+class DetokenizeRequest(WireModel):
     """Ids to turn into text; special tokens are shown."""
 
     model: str | None = None
-    tokens: list[int]
+    tokens: Annotated[list[int], Field(fail_fast=True)]
 
 
 class Text(msgspec.Struct, frozen=True):

@@ -1,0 +1,35 @@
+"""``unmask``: the commands."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from unmask import __version__
+from unmask.cli.run import run
+from unmask.cli.serve import serve
+
+app = typer.Typer(
+    help="Serve diffusion language models.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(serve)
+app.command()(run)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"unmask {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Serve diffusion language models."""
