@@ -53,7 +53,7 @@ def load(folder: Path) -> tuple[TinyModel, Tokenizer]:
 
 
 def answer_all(
-    model: TinyModel, tokenizer: Tokenizer, samples: list[Sample], threshold: float
+    model: TinyModel, tokenizer: Tokenizer, samples: list[Sample], threshold: float, block_size: int
 ) -> list[Answer]:
     """Decode every sample, those with prompts of equal length together."""
     prompts = [tokenizer.encode(sample.prompt()).ids for sample in samples]
@@ -62,16 +62,16 @@ def answer_all(
         groups[len(prompt)].append(i)
     answers: dict[int, Answer] = {}
     for group in track(groups.values(), "decoding", transient=True, console=Console(stderr=True)):
-        found = decode(model, [prompts[i] for i in group], threshold=threshold)
+        found = decode(model, [prompts[i] for i in group], threshold=threshold, block_size=block_size)
         answers.update(zip(group, found, strict=True))
     return [answers[i] for i in range(len(samples))]
 
 
 def measure(
-    model: TinyModel, tokenizer: Tokenizer, samples: list[Sample], threshold: float
+    model: TinyModel, tokenizer: Tokenizer, samples: list[Sample], threshold: float, block_size: int = 16
 ) -> dict[str, Any]:
     """Accuracy per task and tokens per forward of one setting, with a few mistakes to look at."""
-    answers = answer_all(model, tokenizer, samples, threshold)
+    answers = answer_all(model, tokenizer, samples, threshold, block_size)
     right: dict[str, list[bool]] = defaultdict(list)
     mistakes: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
     for sample, answer in zip(samples, answers, strict=True):
@@ -95,9 +95,7 @@ def measure(
 def report(results: dict[str, dict[str, Any]]) -> str:
     """A table for the terminal."""
     names = list(results)
-    rows = [
-        (kind, [results[name]["accuracy"][kind] for name in names]) for kind in results[names[0]]["accuracy"]
-    ]
+    rows = [(kind, [results[name]["accuracy"][kind] for name in names]) for kind in results[names[0]]["accuracy"]]
     rows += [(key[:14], [results[name][key] for name in names]) for key in ("macro", "tokens_per_forward")]
     lines = [f"{'task':14}" + "".join(f"{name:>20}" for name in names)]
     lines += [f"{label:14}" + "".join(f"{value:20.3f}" for value in values) for label, values in rows]
@@ -110,6 +108,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--n", type=int, default=100, help="held-out prompts per task")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--block-size", type=int, default=16)
     parser.add_argument("--kinds", nargs="*", default=list(TASKS))
     parser.add_argument("--settings", nargs="*", default=list(SETTINGS), choices=list(SETTINGS))
     parser.add_argument("--mistakes", action="store_true", help="print some wrong answers")
@@ -118,7 +117,7 @@ def main() -> None:
     torch.set_num_threads(1)
     model, tokenizer = load(args.folder)
     samples = held_out(args.n, args.seed, args.kinds)
-    results = {name: measure(model, tokenizer, samples, SETTINGS[name]) for name in args.settings}
+    results = {name: measure(model, tokenizer, samples, SETTINGS[name], args.block_size) for name in args.settings}
     print(report(results))
     if args.mistakes:
         for kind, found in results[args.settings[0]]["mistakes"].items():

@@ -21,6 +21,8 @@ CHAT_TEMPLATE = """\
 {{- '<|user|>' + message['content'] -}}
 {%- elif message['role'] == 'system' -%}
 {{- '<|system|>' + message['content'] -}}
+{%- else -%}
+{{- raise_exception('this model knows the roles system, user and assistant') -}}
 {%- endif -%}
 {%- endfor -%}
 {%- if add_generation_prompt -%}

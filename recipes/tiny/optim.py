@@ -69,9 +69,7 @@ class Muon:
 class Optimiser:
     """Both optimisers and the weight average behind one ``step``."""
 
-    def __init__(
-        self, model: nn.Module, rank: int, world: int, muon_lr: float, adam_lr: float, decay: float
-    ) -> None:
+    def __init__(self, model: nn.Module, rank: int, world: int, muon_lr: float, adam_lr: float, decay: float) -> None:
         named = list(model.named_parameters())
         inner = [p for name, p in named if ".blocks." in name and p.ndim == 2]
         outer = [p for name, p in named if not (".blocks." in name and p.ndim == 2)]

@@ -16,7 +16,7 @@ SHOWN = (
 )  # fmt: skip
 
 
-def smooth(values: list[float], weight: float = 0.9) -> list[float]:
+def smooth(values: list[float], weight: float = 0.8) -> list[float]:
     """A running mean."""
     out, mean = [], values[0]
     for value in values:

@@ -90,9 +90,7 @@ def build_row(
     none = np.zeros(start + kept, dtype=np.float32)
     where = start + np.arange(size)
     return Row(
-        tokens=np.concatenate(
-            [prompt, clean[:kept], np.where(first, MASK, clean), np.where(second, MASK, clean)]
-        ),
+        tokens=np.concatenate([prompt, clean[:kept], np.where(first, MASK, clean), np.where(second, MASK, clean)]),
         positions=np.concatenate([np.arange(start), where[:kept], where, where]),
         segment=np.repeat([PROMPT, CLEAN, COPY_A, COPY_B], [start, kept, size, size]),
         block=np.concatenate([np.zeros(start, np.int64), index[:kept], index, index]),

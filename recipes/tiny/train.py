@@ -116,9 +116,7 @@ class Run:
         self.tokenizer = vocabulary.load(settings.out / "tokenizer.json")
         self.model = TinyModel(Shape())
         initialise(self.model, self.tokenizer.get_vocab(), settings.seed)
-        self.optimiser = Optimiser(
-            self.model, rank, settings.workers, settings.muon_lr, settings.adam_lr, settings.ema
-        )
+        self.optimiser = Optimiser(self.model, rank, settings.workers, settings.muon_lr, settings.adam_lr, settings.ema)
         self.counters = Counters()
         self.kind_loss, self.kind_count = torch.zeros(len(KINDS)), torch.zeros(len(KINDS))
         self.grad = torch.zeros(sum(p.numel() for p in self.model.parameters()) + 4)
@@ -145,9 +143,7 @@ class Run:
 
     def step(self, progress: float, seconds: float) -> tuple[float, float]:
         """One update. Returns the mean loss and the clock of the first process."""
-        rows = make_rows(
-            self.tokenizer, self.settings, self.counters.step, self.rank, progress, mixture(progress)
-        )
+        rows = make_rows(self.tokenizer, self.settings, self.counters.step, self.rank, progress, mixture(progress))
         self.model.zero_grad(set_to_none=True)
         total = weight = 0.0
         for batch in batches(rows):

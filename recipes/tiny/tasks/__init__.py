@@ -24,10 +24,10 @@ TASKS: dict[str, Generator] = {
 }  # fmt: skip
 
 MIXTURE: dict[str, float] = {
-    "arithmetic": 17, "chain": 11, "word_problem": 14, "sort": 8,
-    "reverse": 5, "copy": 3, "edit": 5, "letters": 7, "length": 4,
-    "minmax": 3, "compare": 3, "facts": 4, "count": 5, "table": 2.5,
-    "code": 4, "knowledge": 5, "small_talk": 3, "follow_up": 4,
+    "arithmetic": 13, "chain": 10, "word_problem": 13, "sort": 10,
+    "reverse": 4, "copy": 4, "edit": 8, "letters": 6, "length": 1.5,
+    "minmax": 2, "compare": 4, "facts": 4, "count": 14, "table": 4,
+    "code": 4, "knowledge": 5, "small_talk": 2, "follow_up": 2.5,
 }  # fmt: skip
 """Relative frequencies in training: number facts are the bottleneck and get the most."""
 

@@ -54,6 +54,9 @@ INTENTS: tuple[tuple[tuple[str, ...], str], ...] = (
      "I only know a little English and a little Python."),
     (("what is Python?", "do you know Python?", "tell me about Python."),
      "Python is a programming language. I can write short functions in it."),
+    (("tell me a story.", "write a poem.", "what is the weather?", "sing a song.", "write an essay.",
+      "what is the meaning of life?", "translate this text.", "what is the news?", "who is the president?"),
+     "I am too small for that. Try a sum, a list to sort or a short Python function."),
 )  # fmt: skip
 OPENERS = ("", "", "", "Hi, ", "Hello, ", "So, ", "Well, ", "Please, ", "Hey, ", "And ", "OK, ", "Now, ",
            "My friend, ", "Dear model, ", "Excuse me, ", "Good day, ")  # fmt: skip
@@ -79,9 +82,7 @@ def follow_up(rng: Random, difficulty: float) -> Sample:
         history = ((f"What is {a} + {b}?", f"{a} + {b} = {c}"),)
         if rng.random() < 0.5 or c == 0:
             d = rng.randint(0, min(20, LIMIT - c))
-            return Sample(
-                "follow_up", rng.choice((f"Add {d}.", f"Now add {d}.")), f"{c} + {d} = {c + d}", history
-            )
+            return Sample("follow_up", rng.choice((f"Add {d}.", f"Now add {d}.")), f"{c} + {d} = {c + d}", history)
         d = rng.randint(1, min(20, c))
         question = rng.choice((f"Subtract {d}.", f"Now subtract {d}."))
         return Sample("follow_up", question, f"{c} - {d} = {c - d}", history)
@@ -97,14 +98,10 @@ def follow_up(rng: Random, difficulty: float) -> Sample:
         return Sample("follow_up", question, " ".join(reversed(items)), history)
     if choice == 2:
         name, color = rng.choice(pools.NAMES), rng.choice(pools.COLORS)
-        first = rng.choice(
-            (f"My name is {name} and I like {color}.", f"I am {name}. My favorite color is {color}.")
-        )
+        first = rng.choice((f"My name is {name} and I like {color}.", f"I am {name}. My favorite color is {color}."))
         history = ((first, f"Nice to meet you, {name}!"),)
         if rng.random() < 0.5:
-            return Sample(
-                "follow_up", rng.choice(("What is my name?", "Who am I?")), f"Your name is {name}.", history
-            )
+            return Sample("follow_up", rng.choice(("What is my name?", "Who am I?")), f"Your name is {name}.", history)
         question = rng.choice(("What is my favorite color?", "Which color do I like?"))
         return Sample("follow_up", question, f"Your favorite color is {color}.", history)
     (x, cx), (y, cy) = rng.sample(list(CAPITALS.items()), 2)

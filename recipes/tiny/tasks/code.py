@@ -5,7 +5,10 @@ from random import Random
 from . import pools
 from .base import Sample
 
-NAMES = ("f", "g", "h", "func", "solve", "calc", "compute", "run", "apply", "get", "helper")
+NAMES = (
+    "f", "g", "h", "func", "solve", "calc", "compute", "run", "apply", "get", "helper",
+    "add", "add", "total", "check", "pick", "double", "mul", "test", "count", "smallest", "largest",
+)  # fmt: skip
 
 SCALARS = (  # of one number and one constant
     ("returns {x} plus {k}", "return {x} + {k}"),
@@ -75,7 +78,7 @@ def code(rng: Random, difficulty: float) -> Sample:
         x = rng.choice(("items", "nums", "values", "data"))
     args = f"{x}, {y}" if family is PAIRS else x
     k = rng.randint(2, 9) if "divided" in what or "time" in what else rng.randint(1, 50)
-    f = rng.choice(NAMES)
+    f = rng.choice(NAMES) if rng.random() < 0.9 else rng.choice(pools.WORDS)
     if rng.random() < 0.6:
         f += f"_{rng.choice(pools.WORDS)}" if rng.random() < 0.5 else str(rng.randint(1, 99))
     fill = {"x": x, "y": y, "k": k}

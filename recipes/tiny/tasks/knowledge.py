@@ -98,15 +98,11 @@ def attribute(rng: Random) -> tuple[str, str]:
         return ask.format(t=thing), f"{thing.capitalize()} is {color}."
     if choice == 1:
         animal, young = rng.choice(list(YOUNG.items()))
-        ask = rng.choice(
-            ("What is a young {a} called?", "What do you call a young {a}?", "Name the young of a {a}.")
-        )
+        ask = rng.choice(("What is a young {a} called?", "What do you call a young {a}?", "Name the young of a {a}."))
         return ask.format(a=animal), f"A young {animal} is called a {young}."
     if choice == 2:
         animal, sound = rng.choice(list(SOUNDS.items()))
-        ask = rng.choice(
-            ("What sound does a {a} make?", "Which sound does a {a} make?", "What does a {a} do?")
-        )
+        ask = rng.choice(("What sound does a {a} make?", "Which sound does a {a} make?", "What does a {a} do?"))
         return ask.format(a=animal), f"A {animal} {sound}."
     what, answer = rng.choice(list(NUMBERS.items()))
     return f"How many {what}?", answer

@@ -144,12 +144,10 @@ def compare(rng: Random, difficulty: float) -> Sample:
 
 def count(rng: Random, difficulty: float) -> Sample:
     """Count up or down, by ones or by larger steps; the answer spans up to two blocks."""
-    length = upto(rng, 3, 24, difficulty)
+    length = upto(rng, 3, 20, difficulty)
     step = rng.choices((1, 2, 3, 5, 10), (45, 25, 8, 14, 8))[0]
     length = min(length, 99 // step)
-    low = (
-        rng.randint(0, 99 - step * (length - 1)) if step < 5 else step * rng.randint(0, 100 // step - length)
-    )
+    low = rng.randint(0, 99 - step * (length - 1)) if step < 5 else step * rng.randint(0, 100 // step - length)
     numbers = list(range(low, low + step * length, step))[:length]
     down = rng.random() < 0.35
     if down:

@@ -45,8 +45,7 @@ def boxes(rng: Random, n: str, m: str, t: str, top: int) -> Story:
     c = rng.randint(1, a * b)
     return (
         f"{n} has {a} boxes with {b} {t} in each box. {n} gives {c} {t} to {m}. How many {t} are left?",
-        f"The boxes hold {a} * {b} = {a * b} {t}.\n"
-        f"Then {a * b} - {c} = {a * b - c} are left.\n#### {a * b - c}",
+        f"The boxes hold {a} * {b} = {a * b} {t}.\nThen {a * b} - {c} = {a * b - c} are left.\n#### {a * b - c}",
     )
 
 
@@ -73,8 +72,7 @@ def share(rng: Random, n: str, m: str, t: str, top: int) -> Story:
     return (
         f"{n} shares {k * each} {t} equally among {k} friends. {m} is one of them and had {b} {t} before. "
         f"How many {t} does {m} have now?",
-        f"Each friend gets {k * each} / {k} = {each} {t}.\n"
-        f"{m} has {b} + {each} = {b + each} {t}.\n#### {b + each}",
+        f"Each friend gets {k * each} / {k} = {each} {t}.\n{m} has {b} + {each} = {b + each} {t}.\n#### {b + each}",
     )
 
 
@@ -86,8 +84,7 @@ def pages(rng: Random, n: str, m: str, t: str, top: int) -> Story:
     total = rng.randint(a + b + 1, LIMIT)
     first, second = rng.sample(pools.DAYS, 2)
     return (
-        f"A book has {total} pages. {n} reads {a} pages on {first} and {b} pages on {second}. "
-        f"How many pages are left?",
+        f"A book has {total} pages. {n} reads {a} pages on {first} and {b} pages on {second}. How many pages are left?",
         f"{n} reads {a} + {b} = {a + b} pages.\n"
         f"Then {total} - {a + b} = {total - a - b} are left.\n#### {total - a - b}",
     )
@@ -103,8 +100,7 @@ def ages(rng: Random, n: str, m: str, t: str, top: int) -> Story:
         return None
     return (
         f"{n} is {a} years old. {m} is {b} years {word}. How old will {m} be in {c} years?",
-        f"{m} is {a} {op} {b} = {now} years old.\n"
-        f"In {c} years {m} will be {now} + {c} = {now + c}.\n#### {now + c}",
+        f"{m} is {a} {op} {b} = {now} years old.\nIn {c} years {m} will be {now} + {c} = {now + c}.\n#### {now + c}",
     )
 
 
@@ -116,8 +112,7 @@ def twice(rng: Random, n: str, m: str, t: str, top: int) -> Story:
     word = {2: "twice", 3: "three times", 4: "four times"}[k]
     return (
         f"{n} has {a} {t}. {m} has {word} as many. How many {t} do they have together?",
-        f"{m} has {a} * {k} = {a * k} {t}.\n"
-        f"Together they have {a} + {a * k} = {a + a * k} {t}.\n#### {a + a * k}",
+        f"{m} has {a} * {k} = {a * k} {t}.\nTogether they have {a} + {a * k} = {a + a * k} {t}.\n#### {a + a * k}",
     )
 
 
@@ -127,8 +122,7 @@ def bus(rng: Random, n: str, m: str, t: str, top: int) -> Story:
     if b > a or a - b + c > LIMIT:
         return None
     return (
-        f"There are {a} people on a bus. {b} people get off and {c} get on. "
-        f"How many people are on the bus now?",
+        f"There are {a} people on a bus. {b} people get off and {c} get on. How many people are on the bus now?",
         f"After the stop {a} - {b} = {a - b} people stay.\nThen {a - b} + {c} = {a - b + c} are on the bus.\n"
         f"#### {a - b + c}",
     )
@@ -215,9 +209,7 @@ def facts(rng: Random, difficulty: float) -> Sample:
             if rng.random() < 0.5:
                 told.append((fact, f"What animal does {name} have?", f"{name} has a {animal}."))
             else:
-                told.append(
-                    (fact, f"What color is the {animal} of {name}?", f"The {animal} of {name} is {color}.")
-                )
+                told.append((fact, f"What color is the {animal} of {name}?", f"The {animal} of {name} is {color}."))
     story = " ".join(fact for fact, _, _ in told)
     _, question, answer = rng.choice(told)
     return Sample("facts", f"{story} {question}", answer)

@@ -71,9 +71,7 @@ def letters(rng: Random, difficulty: float) -> Sample:
         return Sample("letters", phrase + " ".join(words), " ".join(word[0] for word in words))
     if action == 3:
         phrase = rng.choice(("How many letters are in: ", "Count the letters of: "))
-        return Sample(
-            "letters", phrase + " ".join(words), "\n".join(f"{w} has {len(w)} letters." for w in words)
-        )
+        return Sample("letters", phrase + " ".join(words), "\n".join(f"{w} has {len(w)} letters." for w in words))
     phrase = rng.choice(("What letters do these words end with: ", "Last letters of: "))
     return Sample("letters", phrase + " ".join(words), " ".join(word[-1] for word in words))
 
