@@ -70,8 +70,8 @@ class Scheduler:
             if rows > budget and spans:
                 break
             self.waiting.popleft()
-            head.admit(self.pages.take(head.pages_needed), now)
             self.running[head.request_id] = head
+            head.admit(self.pages.take(head.pages_needed), now)
             spans.append(Span(head, head.denoiser.next_window()))
             budget -= rows
         waits_for_rows = self.waiting and len(self.running) < self._max_running and not blocked
