@@ -78,3 +78,31 @@ def test_every_page_is_in_the_navigation():
     navigation = (ROOT / "zensical.toml").read_text()
     pages = [str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")]
     assert [page for page in pages if page not in navigation] == []
+
+
+def test_the_embedded_model_answers_the_documented_questions():
+    """Every example question of the page, and those of the README, get the right answer."""
+    page = (DOCS / "embedded-model.md").read_text().split("| question | kind |")[1].split("\n\n")[0]
+    questions = [line.split("|")[1].strip() for line in page.splitlines() if line.count("|") == 3][1:]
+    answers = {
+        "What is 7 + 8?": "7 + 8 = 15",
+        "What is 6 times 7?": "6 * 7 = 42",
+        "Start with 9, add 12, subtract 5. What is the result?": "9 + 12 = 21\n21 - 5 = 16\n#### 16",
+        "Gina has 12 marbles. Bob has 4 more marbles than Gina. How many marbles do they have together?": (
+            "Bob has 12 + 4 = 16 marbles.\nTogether they have 12 + 16 = 28 marbles.\n#### 28"
+        ),
+        "Sort in ascending order: 31 4 17 8": "4 8 17 31",
+        "Count from 1 to 15.": "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15",
+        "Which is larger, 12 or 9?": "12 is larger than 9.",
+        "Spell: ocean": "o-c-e-a-n",
+        "Add duck to the end of: cloud chair dragon tiger": "cloud chair dragon tiger duck",
+        "Write a Python function add(x) that returns x plus 7.": "def add(x):\n    return x + 7",
+        "Emma is a writer. Carl lives in Athens. What is the job of Emma?": "Emma is a writer.",
+        "Which day comes after Wednesday?": "Thursday comes after Wednesday.",
+        "Who are you?": (
+            "I am unmask-tiny, a small diffusion language model. I fill in masked tokens until the answer is complete."
+        ),
+    }
+    assert questions == list(answers)
+    llm = unmask.LLM(device="cpu", threads=1)
+    assert [answer.text for answer in llm.generate(questions)] == list(answers.values())

@@ -50,7 +50,7 @@ class CanvasView:
         """Print the answer, and one dim line about its cost."""
         self._console.print(answer.text, markup=False, highlight=False)
         cost = (
-            f"{answer.completion_tokens} tokens, {answer.stats.forwards} forwards, "
+            f"tokens: {answer.completion_tokens}, forwards: {answer.stats.forwards}, "
             f"{answer.tokens_per_forward:.2f} tokens per forward, {answer.stats.total:.2f} s"
         )
         self._console.print(cost, style="dim", highlight=False)

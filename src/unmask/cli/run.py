@@ -57,7 +57,7 @@ def run(
     if question is not None and not is_text(question):
         raise typer.BadParameter("it is not UTF-8.", param_hint="PROMPT")
     if question == "" or (json and question is None):
-        raise typer.BadParameter("there is nothing to ask.", param_hint="PROMPT")
+        raise typer.BadParameter(f"there is nothing to ask the model '{path}'.", param_hint="PROMPT")
     engine = EngineOptions(
         model=path, adapter=adapter, device=device, dtype=dtype, attention=attention, threads=threads
     )
@@ -108,6 +108,7 @@ def _talk(runner: asyncio.Runner, conversation: Conversation) -> None:
 
     from unmask.errors import UnmaskError
 
+    print(f"This is {conversation.model.name}. Ctrl-C stops an answer, Ctrl-D ends the conversation.", file=sys.stderr)
     while True:
         try:
             question = input("> ").strip()

@@ -25,8 +25,9 @@ class EngineOptions:
     ``max_running``: requests that share a step. ``max_rows``: positions through the model in one step.
     ``kv_tokens``: capacity of the key/value pages in tokens, two whole contexts at least; 0 derives it from
     ``max_running``, the context and the memory of the device. ``max_context``: prompt and canvas tokens of a request;
-    0 takes the model's own limit. ``threads``: CPU threads of a forward; 0 leaves it to torch. ``adapter``: a LoRA
-    directory merged at load. ``attention``: "full" or "block_causal" where the checkpoint does not say it itself.
+    0 takes the model's own limit. ``threads``: CPU threads of a forward; 0 takes all cores but one in an engine
+    process, and leaves it to torch in this one. ``adapter``: a LoRA directory merged at load. ``attention``: "full" or
+    "block_causal"; None takes what the checkpoint says.
     """
 
     model: str

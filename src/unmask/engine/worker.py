@@ -11,6 +11,7 @@ import socket
 import sys
 import threading
 from contextlib import suppress
+from dataclasses import replace
 
 from unmask.engine import wire
 from unmask.engine.loop import EngineLoop
@@ -42,7 +43,8 @@ def _serve(connection: socket.socket, reader: Reader) -> int:
             connection.sendall(wire.pack(wire.Loading(share)))
 
     try:
-        loop = reader.loop = EngineLoop(EngineOptions.from_environment(), progress)
+        options = EngineOptions.from_environment()
+        loop = reader.loop = EngineLoop(replace(options, threads=options.threads or _threads()), progress)
     except UnmaskError as error:
         connection.sendall(wire.pack(wire.LoadFailed(error.code, error.message, error.hint)))
         return 1
@@ -54,6 +56,11 @@ def _serve(connection: socket.socket, reader: Reader) -> int:
 
     loop.run(publish)
     return 0
+
+
+def _threads() -> int:
+    """All cores but one: forwards whose threads wait for the parent's to leave a core take many times as long."""
+    return max(1, len(os.sched_getaffinity(0)) - 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 2) - 1)
 
 
 class Reader(threading.Thread):
