@@ -19,8 +19,8 @@ from unmask.engine.proposals import Part, PartMaker
 from unmask.engine.scheduler import Span
 from unmask.models.transformer import Transformer
 
-# Rows go through the head in parts whose float32 logits take at most this many bytes. Proposing makes a few copies of
-# them: about three for greedy rows, eight for sampled ones.
+# Rows go through the head in parts whose float32 logits take at most this many bytes. Proposing makes several copies
+# of them, more for sampled rows (they are sorted) than for greedy ones.
 _LOGITS_BYTES = 64 * 2**20
 
 
