@@ -18,7 +18,8 @@ import torch
 from unmask.engine import wire
 from unmask.engine.loop import EngineLoop
 from unmask.engine.options import EngineOptions
-from unmask.params import GenerationParams, resolve
+from unmask.params import GenerationParams
+from unmask.resolve import resolve
 
 LEVELS = (1, 4, 16)
 

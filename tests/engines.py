@@ -8,7 +8,8 @@ from unmask.engine import wire
 from unmask.engine.loop import EngineLoop
 from unmask.engine.options import EngineOptions
 from unmask.events import RequestStats, StepReport
-from unmask.params import GenerationParams, resolve
+from unmask.params import GenerationParams
+from unmask.resolve import resolve
 
 
 def make_loop(model, **options) -> EngineLoop:
@@ -78,7 +79,7 @@ def trace(loop: EngineLoop, prompt_ids: list[int], **params) -> list[Forward]:
         (span,) = spans
         canvas = span.sequence.canvas.tokens.tolist()
         commits = execute(spans)
-        forwards.append(Forward(span.window.start, span.window.end, canvas, sorted(commits[0].positions)))
+        forwards.append(Forward(span.window.start, span.window.end, canvas, sorted(commits[0].decision.positions)))
         return commits
 
     loop._runner.execute = recording

@@ -16,8 +16,9 @@ from unmask.engine.loop import EngineLoop
 from unmask.engine.options import EngineOptions
 from unmask.engine.text import TextAssembler, TextDelta, TextStream, stream_text
 from unmask.engine.thread import ThreadEngine
-from unmask.errors import UnmaskError
-from unmask.params import GenerationParams, ModelInfo, resolve
+from unmask.errors import InvalidValueError, UnmaskError
+from unmask.params import GenerationParams, ModelInfo
+from unmask.resolve import resolve
 
 Prompt = str | list[int] | list[dict[str, str]]
 
@@ -33,18 +34,26 @@ class LLM:
     def __init__(self, model: str = "unmask-tiny", *, progress: Progress = lambda share: None, **options: Any) -> None:
         self._loop = EngineLoop(EngineOptions(model=model, **options), progress)
         self.model = self._loop.model
+        self.models = self._loop.models
         self.prompts = PromptEncoder(model, self.model)
 
     def generate(
-        self, prompts: Prompt | Sequence[Prompt], params: GenerationParams | None = None, *, raw: bool = False
+        self,
+        prompts: Prompt | Sequence[Prompt],
+        params: GenerationParams | None = None,
+        *,
+        raw: bool = False,
+        adapter: str = "",
     ) -> list[Completion]:
         """Answer every prompt, all in one batch; the results are in the order of the prompts.
 
+        ``adapter`` names one of the ``adapters`` that the engine was given.
         Always a list, of one for a single prompt (``AsyncLLM.generate`` takes one prompt and gives one answer).
         Raises the catalogue's errors for a prompt or parameter that cannot be honoured, before anything runs.
         Whatever ends the call, Ctrl-C too, nothing of it stays in the engine.
         """
-        requests = [_request(prompt, params, raw, self.prompts, self.model) for prompt in _as_list(prompts)]
+        model = _variant(self.models, adapter)
+        requests = [_request(prompt, params, raw, self.prompts, model) for prompt in _as_list(prompts)]
         running = {str(n): TextAssembler(self.prompts.tokenizer, request) for n, request in enumerate(requests)}
         done: dict[str, Completion] = {}
         try:
@@ -75,6 +84,7 @@ class AsyncLLM:
     def __init__(self, engine: ThreadEngine, prompts: PromptEncoder) -> None:
         self._engine = engine
         self.model = engine.model
+        self.models = engine.models
         self.prompts = prompts
 
     @classmethod
@@ -86,31 +96,33 @@ class AsyncLLM:
         return cls(ThreadEngine(loop), PromptEncoder(model, loop.model))
 
     async def generate(
-        self, prompt: Prompt, params: GenerationParams | None = None, *, raw: bool = False
+        self, prompt: Prompt, params: GenerationParams | None = None, *, raw: bool = False, adapter: str = ""
     ) -> Completion:
         """Answer one prompt; run several concurrently to share forwards."""
-        with self._run(prompt, params, raw) as texts:
+        with self._run(prompt, params, raw, adapter) as texts:
             while True:
                 _, delta = await texts.next()
                 if delta.completion is not None:
                     return delta.completion
 
     async def stream(
-        self, prompt: Prompt, params: GenerationParams | None = None, *, raw: bool = False
+        self, prompt: Prompt, params: GenerationParams | None = None, *, raw: bool = False, adapter: str = ""
     ) -> AsyncGenerator[TextDelta, None]:
         """The answer as it is decided; the last delta has the ``completion``.
 
         Leaving the iteration early cancels the request (at once, if under ``contextlib.aclosing``).
         """
-        with self._run(prompt, params, raw) as texts:
+        with self._run(prompt, params, raw, adapter) as texts:
             finished = False
             while not finished:
                 _, delta = await texts.next()
                 finished = delta.completion is not None
                 yield delta
 
-    def _run(self, prompt: Prompt, params: GenerationParams | None, raw: bool) -> AbstractContextManager[TextStream]:
-        request = _request(prompt, params, raw, self.prompts, self.model)
+    def _run(
+        self, prompt: Prompt, params: GenerationParams | None, raw: bool, adapter: str
+    ) -> AbstractContextManager[TextStream]:
+        request = _request(prompt, params, raw, self.prompts, _variant(self.models, adapter))
         return stream_text(self._engine, self.prompts.tokenizer, [request])
 
     async def close(self) -> None:
@@ -132,6 +144,15 @@ def _request(
     params = params or GenerationParams()
     ids = prompts.encode(prompt, raw=raw)
     return TextRequest(ids, resolve(params, model, len(ids)), params.stop)
+
+
+def _variant(models: dict[str, ModelInfo], adapter: str) -> ModelInfo:
+    if adapter not in models:
+        names = ", ".join(f"'{name}'" for name in models if name) or "none"
+        raise InvalidValueError(
+            f"There is no adapter {adapter!r}.", hint=f"The engine was given: {names}.", param="adapter"
+        )
+    return models[adapter]
 
 
 def _as_list(prompts: Prompt | Sequence[Prompt]) -> list[Prompt]:

@@ -116,6 +116,48 @@ class UnknownArchitectureError(UnmaskError):
     status = 400
 
 
+class NotATextModelError(UnmaskError):
+    """The model makes no text: it makes images, video or sound, or vectors of text."""
+
+    code = "not_a_text_model"
+    status = 400
+
+
+class AutoregressiveModelError(UnmaskError):
+    """The model writes one token after another; as a diffusion model it would answer with garbage."""
+
+    code = "autoregressive_model"
+    status = 400
+
+
+class AdapterNotModelError(UnmaskError):
+    """An adapter was given for a model: it changes a base model and is none itself."""
+
+    code = "adapter_not_model"
+    status = 400
+
+
+class SidecarNotModelError(UnmaskError):
+    """The file accompanies a model and is none: a projector of images, an importance matrix, a vocabulary."""
+
+    code = "sidecar_not_model"
+    status = 400
+
+
+class PickleRefusedError(UnmaskError):
+    """The weights are pickled; to read them is to run the code in them, which Unmask never does."""
+
+    code = "pickle_refused"
+    status = 400
+
+
+class UnsupportedQuantizationError(UnmaskError):
+    """The weights are packed (AWQ, GPTQ, FP8, MLX, ...) in a way that Unmask cannot compute with."""
+
+    code = "unsupported_quantization"
+    status = 400
+
+
 class PortBusyError(UnmaskError):
     """Another process listens on the address asked for."""
 

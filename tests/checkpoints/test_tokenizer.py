@@ -10,16 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.infos import model_info
 from unmask.checkpoints.directory import EMBEDDED_MODEL, open_checkpoint
 from unmask.checkpoints.prompts import PromptEncoder
 from unmask.errors import InvalidCheckpointError, InvalidValueError, UnsupportedValueError
-from unmask.params import ModelInfo
 
 MASK = 6
-INFO = ModelInfo(
-    name="tiny", family="llada", attention="block_causal", block_length=16, max_tokens=512, context_length=1024,
-    vocab_size=1024, mask_id=MASK, end_ids=(0,), parameters=0,
-)  # fmt: skip
+INFO = model_info(name="tiny", block_length=16, context_length=1024, vocab_size=1024, mask_id=MASK)
 PROMPTS = PromptEncoder(EMBEDDED_MODEL, INFO)
 TOKENIZER = PROMPTS.tokenizer
 SPECIALS = TOKENIZER.specials

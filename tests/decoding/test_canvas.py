@@ -6,63 +6,62 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unmask.decoding.block_causal import BlockCausalDenoiser, BlockState
-from unmask.decoding.canvas import Canvas
-from unmask.decoding.full_attention import FullAttentionDenoiser
-from unmask.decoding.windows import static_quota
-from unmask.params import GenerationParams, ModelInfo, resolve
+from tests.infos import model_info
+from unmask.decoding.block_causal import BlockState
+from unmask.decoding.grid import Grid
+from unmask.decoding.pace import even, pace
+from unmask.decoding.windows import Decision
+from unmask.engine.sequence import Sequence
+from unmask.params import GenerationParams
+from unmask.resolve import resolve
 
 MASK, END = 9, 0
-
-
-def model(attention: str) -> ModelInfo:
-    return ModelInfo(
-        name="toy", family="toy", attention=attention, block_length=4, max_tokens=40, context_length=64,
-        vocab_size=10, mask_id=MASK, end_ids=(END,), parameters=0,
-    )  # fmt: skip
+KINDS = ["full", "block_causal", "from_start", "sub_block"]
 
 
 @st.composite
-def runs(draw, attention):
+def runs(draw, kind):
     """A denoiser, and a source of choices to commit by."""
+    info = model_info(kind, shifted=draw(st.booleans()) if kind == "full" else kind == "sub_block")
     params = {
         "max_tokens": draw(st.integers(1, 40)),
         "block_length": draw(st.integers(1, 9)),
         "ignore_eos": draw(st.booleans()),
         "early_exit": draw(st.booleans()),
+        "cache": draw(st.sampled_from(info.caches)),
     }
-    if attention == "block_causal":
+    if kind == "block_causal":
         params |= {
             "rule": "d2f",
             "add_threshold": draw(st.sampled_from([0.0, 0.1, 0.5, 1.0])),
             "activate_threshold": draw(st.sampled_from([0.0, 0.5, 0.9, 1.0])),
             "max_live_blocks": draw(st.integers(1, 5)),
-            "cache": draw(st.sampled_from(["exact", "none"])),
         }
-    else:
-        params["cache"] = draw(st.sampled_from(["none", "prefix", "dual"]))
+    if kind == "from_start" and draw(st.booleans()):
+        params |= {"rule": "joint_threshold", "max_edit_steps": draw(st.integers(0, 4))}
+    if kind == "sub_block":
+        block = params["block_length"]
+        params["sub_block_length"] = draw(st.sampled_from([n for n in range(1, block + 1) if block % n == 0]))
     prompt = draw(st.lists(st.integers(1, 8), min_size=1, max_size=12))
-    info = model(attention)
     resolved = resolve(GenerationParams(**params), info, len(prompt))
-    canvas = Canvas(prompt, resolved, info.context_length, MASK, () if resolved.ignore_eos else info.end_ids)
-    denoiser = (
-        BlockCausalDenoiser(canvas, resolved)
-        if attention == "block_causal"
-        else FullAttentionDenoiser(canvas, resolved)
-    )
-    return denoiser, draw(st.randoms(use_true_random=False))
+    return Sequence("toy", prompt, resolved, info, 0.0).denoiser, draw(st.randoms(use_true_random=False))
 
 
 def commit_some(denoiser, rng):
-    """Play one forward: each full segment commits at least one masked position, others maybe none."""
+    """Play one forward: each full segment commits at least one masked position, others maybe none; edits at random."""
     window = denoiser.next_window()
-    positions = []
+    canvas, positions = denoiser.canvas, []
     for segment in window.segments:
-        masked = [p for p in range(segment.start, segment.end) if denoiser.canvas.masked[p]]
-        assert masked
-        positions += sorted(rng.sample(masked, rng.randint(1 if segment.activated else 0, len(masked))))
+        masked = [p for p in range(segment.start, segment.end) if canvas.masked[p]]
+        assert masked or segment.edits
+        if masked:
+            positions += rng.sample(masked, rng.randint(1 if segment.activated else 0, len(masked)))
+        if segment.edits:
+            decided = {*range(max(segment.start, canvas.prompt_length), segment.end)} - {*masked}
+            positions += rng.sample(sorted(decided), rng.randint(0, len(decided)) * rng.randint(0, 1))
     tokens = [rng.choice([END, *range(1, 9)]) for _ in positions]
-    denoiser.apply(positions, tokens)
+    newly = denoiser.apply(Decision(positions, tokens))
+    assert newly <= len(positions)
     return window
 
 
@@ -79,16 +78,17 @@ def play(denoiser, rng):
         forwards += 1
         assert window.end <= window.key_end <= canvas.length
         assert window.end - window.start <= most_rows, "the promise covers all coming windows"
-        assert canvas.decided == np.flatnonzero(np.append(canvas.masked, True))[0]
+        contiguous = np.flatnonzero(np.append(canvas.masked, True))[0]
+        assert canvas.decided == min(contiguous, canvas.settled)
         assert canvas.text_end >= told, "text that was told must not shrink"
         shown += canvas.tokens[told : canvas.text_end].tolist()
         told = canvas.text_end
-        assert forwards <= canvas.length - canvas.prompt_length
+        assert forwards <= denoiser.most_forwards
     return shown
 
 
 @settings(max_examples=200)
-@given(run=st.one_of(runs("block_causal"), runs("full")))
+@given(run=st.one_of([runs(kind) for kind in KINDS]))
 def test_any_commits_lead_to_a_proper_end(run):
     denoiser, rng = run
     canvas = denoiser.canvas
@@ -106,7 +106,7 @@ def test_any_commits_lead_to_a_proper_end(run):
 
 
 @settings(max_examples=200)
-@given(run=runs("block_causal"))
+@given(run=st.one_of(runs("block_causal"), runs("from_start")))
 def test_the_pipeline_keeps_its_order(run):
     denoiser, rng = run
     ranks = {BlockState.IN_CACHE: 0, BlockState.TO_CACHE: 1, BlockState.ACTIVE: 2}
@@ -124,9 +124,60 @@ def test_the_pipeline_keeps_its_order(run):
         assert not denoiser.canvas.masked[:cached].any()
 
 
-@given(masked=st.integers(1, 64), steps=st.integers(1, 64))
-def test_the_static_quota_is_an_even_split(masked, steps):
-    quotas = [static_quota(masked, steps, step) for step in range(steps)]
-    assert sum(quotas) == masked
+@given(length=st.integers(1, 64), steps=st.integers(1, 64))
+def test_the_even_pace_is_an_even_split(length, steps):
+    quotas = [even(steps, length, step) for step in range(steps)]
+    assert sum(quotas) == length
     assert quotas == sorted(quotas, reverse=True)
     assert max(quotas) - min(quotas) <= 1
+
+
+@given(data=st.data(), rule=st.sampled_from(["low_confidence", "paced_threshold", "entropy"]), length=st.integers(1, 64))
+def test_every_pace_gets_there_in_its_steps(data, rule, length):
+    """Whatever is committed, a block is through after ``steps`` forwards if quotas are met."""
+    params = resolve(
+        GenerationParams(rule=rule, block_length=length, steps=data.draw(st.integers(1, length))), model_info("full"), 1
+    )
+    masked = length
+    for step in range(params.steps):
+        masked -= min(pace(params, length, masked, step).quota, masked)
+    assert masked == 0
+
+
+@given(anchor=st.integers(0, 20), block_length=st.integers(1, 9), length=st.integers(21, 60), start=st.integers(0, 20))
+def test_block_ends_agree_with_block_end(anchor, block_length, length, start):
+    grid = Grid(anchor, block_length, length)
+    assert grid.block_ends(start, length).tolist() == [grid.block_end(p) for p in range(start, length)]
+
+
+@settings(max_examples=200)
+@given(data=st.data(), prompt=st.integers(1, 12), max_tokens=st.integers(1, 30), steps=st.integers(1, 6))
+def test_a_renoised_canvas_ends_in_time(data, prompt, max_tokens, steps):
+    """Canvases end when stable and sure, or after ``steps`` forwards; the text is the likeliest tokens."""
+    info = model_info("renoise")
+    stability = data.draw(st.integers(0, 3))
+    params = resolve(
+        GenerationParams(max_tokens=max_tokens, steps=steps, stability_threshold=stability, ignore_eos=True),
+        info,
+        prompt,
+    )
+    denoiser = Sequence("toy", [1] * prompt, params, info, 0.0).denoiser
+    canvas, forwards = denoiser.canvas, 0
+    encoded = 0
+    while canvas.finish is None:
+        window = denoiser.next_window()
+        forwards += 1
+        size = window.end - window.canvas_start
+        assert window.start == encoded, "everything final is encoded once"
+        assert window.conditioned == (denoiser.step > 0)
+        assert window.end - window.start <= denoiser.most_rows
+        encoded = window.canvas_start
+        accepted = data.draw(st.lists(st.integers(window.canvas_start, window.end - 1), unique=True))
+        likeliest = np.array(data.draw(st.lists(st.integers(1, 2), min_size=size, max_size=size)))
+        entropy = np.full(size, data.draw(st.sampled_from([0.0, 1.0])))
+        denoiser.apply(Decision(accepted, [7] * len(accepted), likeliest, entropy))
+        if canvas.finish is None and denoiser.step:
+            assert all(canvas.tokens[position] == 7 for position in accepted)
+        assert forwards <= denoiser.most_forwards
+    assert set(canvas.tokens[prompt : canvas.text_end].tolist()) <= {1, 2}
+    assert canvas.text_end == prompt + max_tokens

@@ -6,23 +6,31 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unmask.decoding.propose import EndTokens, Sampling, propose
-from unmask.decoding.random import uniform
+from unmask.decoding.propose import EndTokens, Sampling, Score
+from unmask.decoding.propose import propose as propose_by
+from unmask.decoding.random import CHANCE, NOISE, uniform, uniform_array
 
 VOCAB, MASK = 12, 3
+
+
+def propose(logits, mask_id, score_dtype, ends, sampling):
+    """Token and probability, what most rules go by."""
+    proposals = propose_by(logits, mask_id, Score.PROBABILITY, score_dtype, ends, sampling)
+    return proposals.token, proposals.score
 
 
 def random_logits(seed: int, rows: int) -> torch.Tensor:
     return torch.randn(rows, VOCAB, generator=torch.Generator().manual_seed(seed)) * 3
 
 
-def sampling(rows, temperature=1.0, top_p=1.0, top_k=0, tempered=False, seed=1, step=0):
+def sampling(rows, temperature=1.0, top_p=1.0, top_k=0, tempered=False, seed=1, step=0, greedy=False):
     position = torch.arange(rows)
     return Sampling(
         temperature=torch.full((rows,), temperature),
         top_p=torch.full((rows,), top_p, dtype=torch.float64),
         top_k=torch.full((rows,), top_k),
         draw=uniform(torch.full((rows,), seed), position, torch.full((rows,), step)),
+        greedy=torch.full((rows,), greedy),
         tempered=torch.full((rows,), tempered),
     )
 
@@ -111,6 +119,61 @@ def test_each_row_draws_with_its_own_parameters():
     token, _ = propose(logits.clone(), MASK, torch.float32, None, how)
     greedy, _ = propose(logits.clone(), MASK, torch.float32, None, None)
     assert token[[0, 1, 2, 4]].tolist() == greedy[[0, 1, 2, 4]].tolist()
+
+
+def slow_filtered(logits: torch.Tensor, top_p: float, top_k: int) -> torch.Tensor:
+    """Dream's filters, one row: the smallest prefix of the sorted tokens with more than top_p, then the k best."""
+    order = sorted(range(VOCAB), key=lambda i: -logits[i])
+    probabilities = torch.softmax(logits.double(), dim=-1)
+    kept, sum_before = [], 0.0
+    for rank, i in enumerate(order):
+        if rank == 0 or (sum_before < top_p and (not top_k or rank < top_k)):
+            kept.append(i)
+        sum_before += probabilities[i].item()
+    filtered = torch.zeros(VOCAB, dtype=torch.float64)
+    filtered[kept] = probabilities[kept]
+    return filtered / filtered.sum()
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    score=st.sampled_from([Score.PROBABILITY, Score.MARGIN, Score.NEGATIVE_ENTROPY]),
+    top_p=st.sampled_from([1.0, 0.9, 0.3]),
+    top_k=st.sampled_from([0, 1, 3]),
+)
+def test_greedy_scores_of_a_filtered_distribution(seed, score, top_p, top_k):
+    """Dream's scores: of the likeliest token, its lead over the next, the negative entropy; filters count at T = 0."""
+    logits = random_logits(seed, 4)
+    logits[:, MASK] = -20.0
+    how = sampling(4, top_p=top_p, top_k=top_k, tempered=True, greedy=True)
+    filtered = top_p < 1 or top_k
+    ours = propose_by(logits.clone(), MASK, score, torch.float64, None, how if filtered else None)
+    for row in range(4):
+        p = slow_filtered(logits[row], top_p, top_k)
+        best, second = p.topk(2).values.tolist()
+        expected = {
+            Score.PROBABILITY: best,
+            Score.MARGIN: best - second,
+            Score.NEGATIVE_ENTROPY: (p * torch.log(p + 1e-10)).sum().item(),
+        }
+        assert ours.token[row] == logits[row].argmax() == ours.likeliest[row]
+        assert abs(ours.score[row].item() - expected[score]) < 1e-6
+
+
+def test_the_likeliest_token_is_told_of_drawn_rows_too():
+    logits = random_logits(4, 200)
+    ours = propose_by(logits.clone(), None, Score.NEGATIVE_ENTROPY, torch.float32, None, sampling(200, temperature=2.0))
+    assert ours.likeliest.tolist() == logits.argmax(-1).tolist()
+    assert ours.token.tolist() != ours.likeliest.tolist()
+
+
+def test_streams_of_draws_differ_and_numpy_draws_the_same():
+    position = torch.arange(50)
+    seed, step = torch.full((50,), 5), torch.full((50,), 2)
+    by_stream = {stream: uniform(seed, position, step, stream).tolist() for stream in (0, CHANCE, NOISE)}
+    assert len({tuple(draws) for draws in by_stream.values()}) == 3
+    for stream, draws in by_stream.items():
+        assert uniform_array(5, position.numpy(), 2, stream).tolist() == draws
 
 
 def slow_uniform(seed: int, position: int, step: int) -> float:

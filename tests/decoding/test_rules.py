@@ -23,6 +23,8 @@ def segments(draw):
         {
             "block": draw(blocks),
             "quota": draw(st.integers(0, 7)),
+            "share": draw(st.sampled_from([0.0, 0.25, 1.0])),
+            "entropy_bound": draw(st.sampled_from([0.0, 0.3, 2.0])),
             "threshold": draw(st.sampled_from([0.0, 0.3, 0.5, 0.9, 1.0])),
             "factor": draw(st.sampled_from([0.0, 0.5, 1.0, 2.0, 5.0])),
             "activated": draw(st.booleans()),
@@ -33,11 +35,15 @@ def segments(draw):
 
 def run(rule: str, cases: list[dict]) -> list[set[int]]:
     score = torch.tensor([case["block"] for case in cases], dtype=torch.float64)
-    score[score == MISSING] = -torch.inf
+    if rule in NEGATED:
+        score = torch.where(score == MISSING, score, -score)
+    score[(score == MISSING) & torch.tensor([[x == MISSING for x in case["block"]] for case in cases])] = -torch.inf
     params = RuleParams(
         quota=torch.tensor([case["quota"] for case in cases]),
-        threshold=torch.tensor([case["threshold"] for case in cases], dtype=torch.float64),
-        factor=torch.tensor([case["factor"] for case in cases], dtype=torch.float64),
+        **{
+            name: torch.tensor([case[name] for case in cases], dtype=torch.float64)
+            for name in ("share", "threshold", "factor", "entropy_bound")
+        },
         activated=torch.tensor([case["activated"] for case in cases]),
     )
     return [set(row.nonzero().flatten().tolist()) for row in RULES[rule].commit(score, params)]
@@ -79,7 +85,51 @@ def slow_d2f(case):
     return above if above or not case["activated"] else {order[0]}
 
 
+def slow_dynamic(case):
+    order = by_confidence(case["block"])
+    above = {i for i in order if case["block"][i] > case["threshold"]}
+    return above if len(above) >= case["quota"] else slow_low_confidence(case)
+
+
+def slow_sequential(case):
+    return set([i for i, score in enumerate(case["block"]) if score != MISSING][: case["quota"]])
+
+
+def slow_paced_threshold(case):
+    """Fast-dLLM's Dream without a cache: of the k best, the first always, the others if they reach the threshold."""
+    best = by_confidence(case["block"])[: case["quota"]]
+    return {i for rank, i in enumerate(best) if rank == 0 or case["block"][i] >= case["threshold"]}
+
+
+def slow_origin(case):
+    """The block's numbers are draws."""
+    return {i for i, draw in enumerate(case["block"]) if draw != MISSING and draw < case["share"]}
+
+
+def slow_entropy_bound(case):
+    """The block's numbers are entropies, taken in ascending order as long as those before are within the bound."""
+    order = sorted((i for i, h in enumerate(case["block"]) if h != MISSING), key=lambda i: (case["block"][i], i))
+    accepted, before = set(), 0.0
+    for i in order:
+        if before <= case["entropy_bound"]:
+            accepted.add(i)
+        before += case["block"][i]
+    return accepted
+
+
+# Rules that go by something of which less is surer; their score is its negative.
+NEGATED = {"origin", "entropy_bound"}
+
 SLOW = {
+    "dynamic": slow_dynamic,
+    "sequential": slow_sequential,
+    "paced_threshold": slow_paced_threshold,
+    "maskgit_plus": slow_low_confidence,
+    "topk_margin": slow_low_confidence,
+    "entropy": slow_low_confidence,
+    "origin": slow_origin,
+    "joint_threshold": slow_dynamic,
+    "entropy_bound": slow_entropy_bound,
     "low_confidence": slow_low_confidence,
     "threshold": slow_threshold,
     "factor": slow_factor,
@@ -93,11 +143,11 @@ def test_rule_equals_its_slow_twin(rule, cases):
     assert run(rule, cases) == [SLOW[rule](case) for case in cases]
 
 
-@pytest.mark.parametrize("rule", ["threshold", "factor", "d2f"])
+@pytest.mark.parametrize("rule", ["threshold", "factor", "d2f", "dynamic", "paced_threshold", "entropy_bound"])
 @given(cases=segments())
 def test_a_full_block_always_gets_on(rule, cases):
     for case in cases:
-        case["activated"] = True
+        case["activated"], case["quota"] = True, max(case["quota"], 1)
     assert all(run(rule, cases))
 
 

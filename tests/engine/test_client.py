@@ -20,7 +20,8 @@ from unmask.engine.process import ProcessEngine
 from unmask.engine.thread import ThreadEngine
 from unmask.errors import CheckpointNotFoundError, EngineUnavailableError, InvalidValueError
 from unmask.events import CanvasEvent, RequestStats
-from unmask.params import GenerationParams, resolve
+from unmask.params import GenerationParams
+from unmask.resolve import resolve
 
 PROMPT = [1, *range(30, 50), 3]
 OPTIONS = EngineOptions(model=EMBEDDED_MODEL, device="cpu", threads=1, kv_tokens=20_000)

@@ -6,11 +6,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from tests.decoding.test_canvas import model
+from tests.infos import model_info
+from unmask.decoding.windows import Decision
 from unmask.engine.pages import PageLedger
 from unmask.engine.scheduler import Scheduler
 from unmask.engine.sequence import Sequence
-from unmask.params import GenerationParams, resolve
+from unmask.params import GenerationParams
+from unmask.resolve import resolve
 
 MAX_RUNNING, MAX_ROWS, PAGES = 4, 60, 6
 
@@ -29,7 +31,7 @@ class SchedulerMachine(RuleBasedStateMachine):
 
     @rule(prompt=st.integers(1, 40), max_tokens=st.integers(1, 20), attention=st.sampled_from(["full", "block_causal"]))
     def submit(self, prompt, max_tokens, attention):
-        info = model(attention)
+        info = model_info(attention)
         params = resolve(GenerationParams(max_tokens=max_tokens), info, prompt)
         sequence = Sequence(str(len(self.submitted)), [1] * prompt, params, info, 0.0)
         self.scheduler.submit(sequence)
@@ -48,7 +50,7 @@ class SchedulerMachine(RuleBasedStateMachine):
                 self.admitted.append(name)
             (segment,) = span.window.segments
             masked = [p for p in range(segment.start, segment.end) if span.sequence.canvas.masked[p]]
-            span.sequence.apply(span.window, masked[:1], [1], 0.0)
+            span.sequence.apply(span.window, Decision(masked[:1], [1]), 0.0)
             if span.sequence.canvas.finish is not None:
                 self.scheduler.remove(name)
                 self.alive.remove(name)

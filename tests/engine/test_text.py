@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 from tests.serving.fakes import MODEL
 from unmask.checkpoints.directory import EMBEDDED_MODEL, open_checkpoint
 from unmask.checkpoints.tokenizer import Tokenizer
+from unmask.checkpoints.tokenizer_source import TokenizerSource
 from unmask.engine.completion import TextRequest
 from unmask.engine.text import CellDecoder, TextAssembler
 from unmask.events import CanvasEvent, RequestStats
-from unmask.params import GenerationParams, resolve
+from unmask.params import GenerationParams
+from unmask.resolve import resolve
 
-TOKENIZER = Tokenizer(open_checkpoint(EMBEDDED_MODEL).path, mask_id=6)
+TOKENIZER = Tokenizer(TokenizerSource.from_directory(open_checkpoint(EMBEDDED_MODEL).path), mask_id=6)
 PARAMS = resolve(GenerationParams(seed=1), MODEL, 3)
 
 texts = st.text(alphabet=st.sampled_from("ab#é漢🙂\n "), max_size=30)

@@ -91,7 +91,7 @@ def test_trajectory(loops, name, cache):
             assert [span.window.start, span.window.end] == [expected["start"], expected["end"]]
             assert denoiser._next_cached() - denoiser.cached == expected["kv_to_commit"]
         (commit,) = execute(spans)
-        assert sorted(commit.positions) == expected["committed"]
+        assert sorted(commit.decision.positions) == expected["committed"]
         return [commit]
 
     loop._runner.execute = checked

@@ -10,26 +10,24 @@ from dataclasses import dataclass, field
 
 import uvicorn
 
+from tests.infos import model_info
 from unmask.checkpoints.directory import EMBEDDED_MODEL
 from unmask.checkpoints.prompts import PromptEncoder
 from unmask.engine import wire
 from unmask.engine.client import EngineClient
 from unmask.events import CanvasEvent, EngineStats, RequestStats, StepReport
-from unmask.params import ModelInfo
 from unmask.serving.app import create_app
 from unmask.serving.served_model import ServedModel
 from unmask.serving.settings import ServerSettings
 
-MODEL = ModelInfo(
+MODEL = model_info(
     name=EMBEDDED_MODEL,
     family="llada",
-    attention="block_causal",
     block_length=16,
     max_tokens=64,
     context_length=1024,
     vocab_size=1024,
     mask_id=6,
-    end_ids=(0,),
     parameters=1_540_000,
 )
 
@@ -39,7 +37,7 @@ class ScriptedEngine(EngineClient):
 
     def __init__(self) -> None:
         super().__init__()
-        self.model = MODEL
+        self.models = {"": MODEL}
         self.submitted: list[wire.Submit] = []
         self.cancelled: list[str] = []
         self.running = True

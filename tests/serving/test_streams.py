@@ -15,7 +15,8 @@ from unmask.checkpoints.prompts import PromptEncoder
 from unmask.engine.completion import TextRequest
 from unmask.engine.text import CellDecoder, TextAssembler
 from unmask.events import CanvasEvent, RequestStats
-from unmask.params import GenerationParams, resolve
+from unmask.params import GenerationParams
+from unmask.resolve import resolve
 from unmask.serving.dialects.openai_chat.stream import ChatStream
 from unmask.serving.dialects.openai_common.encode import Head
 from unmask.serving.dialects.openai_completions.stream import CompletionStream

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 from jinja2 import Template, TemplateError
 
 from unmask.checkpoints.sandbox import MAX_CHARS, TemplateSandbox, deadline
 from unmask.checkpoints.tokenizer import TextGuard, Tokenizer
+from unmask.checkpoints.tokenizer_source import TokenizerSource
 from unmask.errors import InvalidCheckpointError, InvalidValueError, UnsupportedValueError
 
 _MAX_TEMPLATE_CHARS = 256 * 1024
@@ -23,9 +21,10 @@ _TEMPLATE_FAULTS = (
 class ChatTemplate:
     """Turns a conversation into prompt ids with the checkpoint's own template."""
 
-    def __init__(self, path: Path, tokenizer: Tokenizer) -> None:
+    def __init__(self, source: TokenizerSource, tokenizer: Tokenizer) -> None:
+        """The template of ``source``, whose ``tokenizer`` it renders for. Raises ``InvalidCheckpointError``."""
         self._tokenizer = tokenizer
-        self.source = _source(path, tokenizer.config)
+        self.source = _text(source)
         self._template = _compile(self.source) if self.source else None
 
     @property
@@ -65,27 +64,17 @@ class ChatTemplate:
         return "".join(pieces)
 
 
-def _source(path: Path, config: dict[str, Any]) -> str:
-    file = path / "chat_template.jinja"
-    source = _read_text(file) if file.is_file() else config.get("chat_template")
-    if isinstance(source, list):  # named templates: [{"name": ..., "template": ...}]
-        named = {entry.get("name"): entry.get("template") for entry in source if isinstance(entry, dict)}
-        source = named.get("default")
-    if source is not None and (not isinstance(source, str) or len(source) > _MAX_TEMPLATE_CHARS):
+def _text(source: TokenizerSource) -> str:
+    text = source.config.get("chat_template") if source.template_file is None else source.template_file
+    if isinstance(text, list):  # named templates: [{"name": ..., "template": ...}]
+        default = (entry for entry in text if isinstance(entry, dict) and entry.get("name") == "default")
+        text = next(default, {}).get("template")
+    if text is not None and (not isinstance(text, str) or len(text) > _MAX_TEMPLATE_CHARS):
         raise InvalidCheckpointError(
-            f"The chat template of '{path}' is not a text of under {_MAX_TEMPLATE_CHARS} characters.",
-            hint="Repair chat_template.jinja or tokenizer_config.json.",
+            f"The chat template of '{source.origin}' is not a text of under {_MAX_TEMPLATE_CHARS} characters.",
+            hint="Repair it where it is: in chat_template.jinja, tokenizer_config.json, or the GGUF file's metadata.",
         )
-    return source or ""
-
-
-def _read_text(file: Path) -> str | None:
-    with file.open("rb") as stream:
-        content = stream.read(4 * _MAX_TEMPLATE_CHARS)
-    try:
-        return content.decode()
-    except UnicodeDecodeError:
-        raise InvalidCheckpointError(f"'{file}' is not UTF-8 text.", hint="Copy the template again.") from None
+    return text or ""
 
 
 def _compile(source: str) -> Template:

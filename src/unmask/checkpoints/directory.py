@@ -1,110 +1,206 @@
-"""A model directory as Hugging Face lays it out: ``config.json``, safetensors weights, tokenizer files."""
+"""Opening a checkpoint: a model directory as Hugging Face lays it out, a GGUF file, or a model of the hub.
+
+Of a directory its JSON files are read, of a GGUF file its header, no tensor. What is no diffusion language model is
+refused here, with an error that says what it is.
+"""
 
 from __future__ import annotations
 
-import json
 import os
+import re
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
+
+from unmask.checkpoints import tokenizer_files
+from unmask.checkpoints.gguf_header import GgufHeader
+from unmask.checkpoints.gguf_split import read_gguf
+from unmask.checkpoints.hub import HubModel
+from unmask.checkpoints.json_file import read_fields
+from unmask.checkpoints.json_file import read_json as read_json
+from unmask.checkpoints.paradigm import (
+    SIDECAR_PREFIXES,
+    Paradigm,
+    architecture_of_config,
+    architecture_of_gguf,
+    paradigm_of_config,
+    paradigm_of_gguf,
+)
+from unmask.checkpoints.refusals import (
+    first_bytes,
+    refuse_config,
+    refuse_directory,
+    refuse_file,
+    refuse_gguf,
+    refuse_pickle,
+    refuse_pickles,
+)
 from unmask.errors import CheckpointNotFoundError, InvalidCheckpointError
 
 EMBEDDED_MODEL = "unmask-tiny"
 _EMBEDDED_PATH = Path(__file__).parents[1] / "models" / "tiny"
-# Nobody's config.json is larger; a tokenizer.json may hold a large vocabulary.
-_MAX_JSON_BYTES = {"tokenizer.json": 128 * 2**20}
-_DEFAULT_MAX_JSON_BYTES = 4 * 2**20
+
+_MOST_SHARDS = 1024
+_MOST_INDEX_BYTES = 8 * 2**20
+_SHARD = re.compile(r"-\d{5}-of-\d{5}$")  # the end of a GGUF shard's name
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """An opened model directory: nothing but its JSON files has been read.
+    """A checkpoint of which no tensor has been read.
 
-    ``weights`` are the safetensors files; ``generation`` is ``generation_config.json`` or empty.
+    ``path`` is the model directory; ``config`` and ``generation`` are its ``config.json`` and, if it has one, its
+    ``generation_config.json``. Of a GGUF model, ``path`` is the (first) file, and ``header`` is there in their place.
     """
 
     name: str
     path: Path
     config: dict[str, Any]
     generation: dict[str, Any]
-    weights: tuple[Path, ...]
+    header: GgufHeader | None = None
+
+    @property
+    def format(self) -> Literal["safetensors", "gguf"]:
+        """How the weights are stored."""
+        return "safetensors" if self.header is None else "gguf"
+
+    @property
+    def architecture(self) -> str | None:
+        """The architecture that the checkpoint names, in the words of its format."""
+        return architecture_of_config(self.config) if self.header is None else architecture_of_gguf(self.header)
+
+    @property
+    def paradigm(self) -> Paradigm:
+        """What kind of model it is."""
+        return paradigm_of_config(self.config) if self.header is None else paradigm_of_gguf(self.header)
+
+    @property
+    def weights(self) -> tuple[Path, ...]:
+        """The files that hold the tensors, as the directory has or names them now; a named one may be missing."""
+        if self.header is None:
+            return _weight_files(self.path)
+        return tuple(sorted({self.path, *(tensor.file for tensor in self.header.tensors.values())}))
+
+    def added_tokens(self) -> dict[str, int]:
+        """Ids of the tokens that a directory's tokenizer has beside its vocabulary, by their text."""
+        return tokenizer_files.added_tokens(self.path)
+
+    def mask_token(self) -> str:
+        """The text of the mask token that a directory's tokenizer names; '' if it names none."""
+        return tokenizer_files.mask_token(self.path)
 
 
 def open_checkpoint(model: str) -> Checkpoint:
-    """Open the model directory ``model``, or the embedded model by its name.
+    """The checkpoint ``model``: a path, a hub id (``org/name`` or ``org/name@revision``), or the embedded model's name.
 
-    Raises ``CheckpointNotFoundError`` for a wrong path, ``InvalidCheckpointError`` for a broken directory.
+    A path wins over a hub id. A hub model that the cache lacks is downloaded. Raises ``CheckpointNotFoundError`` if
+    there is none, ``InvalidCheckpointError`` if it is broken, and the error of its own of what Unmask does not serve.
     """
-    path = _EMBEDDED_PATH if model == EMBEDDED_MODEL else Path(os.path.expanduser(model))
-    if not _exists(path):
-        raise CheckpointNotFoundError(
-            f"There is no model at '{model}'.",
-            hint=f"Give the path of a model directory (config.json and *.safetensors), or '{EMBEDDED_MODEL}' "
-            "for the embedded model.",
-        )
-    if not path.is_dir():
-        raise InvalidCheckpointError(
-            f"'{model}' is a file, not a model directory.",
-            hint="Give the directory that holds config.json, tokenizer.json and the safetensors files.",
-        )
-    return Checkpoint(
-        name=EMBEDDED_MODEL if model == EMBEDDED_MODEL else path.resolve().name,
-        path=path,
-        config=read_json(path / "config.json"),
-        generation=read_json(path / "generation_config.json", optional=True),
-        weights=_weight_files(path),
-    )
+    checkpoint = find_checkpoint(model)
+    refuse_foreign(checkpoint)
+    return checkpoint
 
 
-def read_json(path: Path, *, optional: bool = False) -> dict[str, Any]:
-    """The JSON object in ``path``; ``{}`` if it is absent and ``optional``. Bounded in size."""
-    if optional and not path.exists():
-        return {}
-    most = _MAX_JSON_BYTES.get(path.name, _DEFAULT_MAX_JSON_BYTES)
+def find_checkpoint(model: str, *, download: bool = True) -> Checkpoint:
+    """As ``open_checkpoint``, but any kind of model; ``download`` says whether the hub may be asked."""
     try:
-        if not path.is_file() and path.exists():  # a pipe or a device could be read for ever
-            raise InvalidCheckpointError(f"'{path}' is not a regular file.", hint="Copy the checkpoint again.")
-        with path.open("rb") as file:
-            content = file.read(most + 1)
-        if len(content) > most:
-            raise InvalidCheckpointError(f"'{path}' is over {most >> 20} MiB.", hint="Is it what its name says?")
-        value = json.loads(content)
-    except FileNotFoundError:
-        raise CheckpointNotFoundError(
-            f"'{path.parent}' has no {path.name}.",
-            hint="Is this the model's own directory? It must hold config.json and *.safetensors.",
-        ) from None
-    except (OSError, ValueError, RecursionError) as error:
+        name, path = _place(model, download)
+        return _opened_directory(name, path) if path.is_dir() else _opened_file(path)
+    except OSError as error:
         raise InvalidCheckpointError(
-            f"'{path}' cannot be read as JSON: {error}.", hint="Copy the checkpoint again."
+            f"'{model}' cannot be read: {error.strerror}.", hint="May it be read by the user who runs Unmask?"
         ) from None
-    if not isinstance(value, dict):
-        raise InvalidCheckpointError(f"'{path}' is not a JSON object.", hint="Copy the checkpoint again.")
-    return value
 
 
-def _weight_files(path: Path) -> tuple[Path, ...]:
-    index = read_json(path / "model.safetensors.index.json", optional=True)
-    if index:
-        places = index.get("weight_map")
-        if not isinstance(places, dict):
-            raise InvalidCheckpointError(f"The weight_map of '{path}' is not an object.", hint="Copy the index again.")
-        names = sorted({Path(str(name)).name for name in places.values()})
-        files = tuple(path / name for name in names)
-    else:
-        files = tuple(sorted(path.glob("*.safetensors")))
+def refuse_foreign(checkpoint: Checkpoint) -> None:
+    """Raise the error of ``checkpoint`` if it is no diffusion language model, or lacks its weights."""
+    if checkpoint.header is not None:
+        refuse_gguf(checkpoint.header)
+        return
+    refuse_config(checkpoint.path, checkpoint.config)
+    files = checkpoint.weights
+    if not files:
+        refuse_pickles(checkpoint.path)
     missing = [file.name for file in files if not file.is_file()]
     if missing or not files:
         raise InvalidCheckpointError(
-            f"'{path}' lacks its weights ({', '.join(missing) or 'no *.safetensors file'}).",
-            hint="Unmask reads safetensors only; pickled .bin and .pt files are never opened.",
+            f"'{checkpoint.path}' lacks its weights ({', '.join(missing[:5]) or 'no *.safetensors file'}).",
+            hint="Copy or download the checkpoint again; Unmask reads safetensors and GGUF files only.",
         )
-    return files
+    for file in files:
+        refuse_pickle(file)
 
 
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except OSError:  # a name too long for any file
-        return False
+def _place(model: str, download: bool) -> tuple[str, Path]:
+    """The name of ``model``, and where it is."""
+    if model == EMBEDDED_MODEL:
+        return EMBEDDED_MODEL, _EMBEDDED_PATH
+    path = Path(os.path.expanduser(model))
+    if os.path.exists(path):
+        return path.resolve().name, path
+    hub_model = HubModel.parse(model)
+    if hub_model is None:
+        raise CheckpointNotFoundError(
+            f"There is no model at '{model}'.",
+            hint="Give the path of a model directory (config.json and *.safetensors) or of a .gguf file, an id of the "
+            f"Hugging Face hub (org/name), or '{EMBEDDED_MODEL}' for the embedded model.",
+        )
+    cached = hub_model.cached()
+    if cached is not None and _is_complete(cached):
+        return hub_model.repo, cached
+    if not download:
+        raise hub_model.not_found("only 'unmask serve' and 'unmask run' download")
+    return hub_model.repo, hub_model.download()
+
+
+def _opened_file(path: Path) -> Checkpoint:
+    if path.suffix != ".gguf" and first_bytes(path)[:4] not in (b"GGUF", b"FUGG"):
+        refuse_file(path)
+    header = read_gguf(path)
+    return Checkpoint(_SHARD.sub("", header.path.stem), header.path, config={}, generation={}, header=header)
+
+
+def _opened_directory(name: str, path: Path) -> Checkpoint:
+    refuse_directory(path)
+    if not os.path.lexists(path / "config.json") and (file := _gguf_file(path)) is not None:
+        return _opened_file(file)
+    config = read_json(path / "config.json")
+    return Checkpoint(name, path, config, generation=read_json(path / "generation_config.json", optional=True))
+
+
+def _gguf_file(path: Path) -> Path | None:
+    """A file of the one GGUF model in the directory ``path``; ``None`` if it has none."""
+    files = sorted(file for file in path.glob("*.gguf") if not file.name.startswith(SIDECAR_PREFIXES))
+    models = {_SHARD.sub("", file.stem): file for file in files}
+    if len(models) > 1:
+        raise InvalidCheckpointError(
+            f"'{path}' holds {len(models)} GGUF models ({', '.join(list(models)[:5])}).", hint="Give the file of one."
+        )
+    return files[0] if files else None
+
+
+class _Index(msgspec.Struct):
+    weight_map: dict[str, str] | None = None
+
+
+def _weight_files(path: Path) -> tuple[Path, ...]:
+    """The files that the index of ``path`` names, or all there are if it has no index."""
+    index = read_fields(path / "model.safetensors.index.json", _Index, most_bytes=_MOST_INDEX_BYTES)
+    named = {Path(name).name for name in (index.weight_map or {}).values()}
+    files = (path / name for name in named) if named else path.glob("*.safetensors")
+    found = sorted(islice(files, _MOST_SHARDS + 1))
+    if len(found) > _MOST_SHARDS:
+        raise InvalidCheckpointError(f"'{path}' has over {_MOST_SHARDS} shards.", hint="Is it a model directory?")
+    return tuple(found)
+
+
+def _is_complete(path: Path) -> bool:
+    """Whether the directory ``path`` holds all parts of a model, or enough of something else to tell what it is."""
+    if (path / "config.json").is_file():
+        files = _weight_files(path) or tuple(path.glob("*.bin"))
+        return bool(files) and all(file.is_file() for file in files)
+    others = (*path.glob("adapter_config.json"), *path.glob("model_index.json"), *path.glob("*.gguf"))
+    return any(file.is_file() for file in others)

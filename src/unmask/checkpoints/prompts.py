@@ -7,6 +7,7 @@ from typing import Any
 from unmask.checkpoints.chat_template import ChatTemplate
 from unmask.checkpoints.directory import open_checkpoint
 from unmask.checkpoints.tokenizer import Tokenizer
+from unmask.checkpoints.tokenizer_source import TokenizerSource
 from unmask.errors import InvalidCheckpointError, InvalidValueError
 from unmask.params import ModelInfo
 
@@ -16,14 +17,19 @@ class PromptEncoder:
 
     def __init__(self, model: str, info: ModelInfo) -> None:
         """Read them from the checkpoint ``model``. Raises ``InvalidCheckpointError`` if they do not fit the model."""
-        path = open_checkpoint(model).path
-        self.tokenizer = Tokenizer(path, info.mask_id)
+        checkpoint = open_checkpoint(model)
+        source = (
+            TokenizerSource.from_directory(checkpoint.path)
+            if checkpoint.header is None
+            else TokenizerSource.from_gguf(checkpoint.header)
+        )
+        self.tokenizer = Tokenizer(source, info.mask_id)
         if self.tokenizer.size > info.vocab_size:
             raise InvalidCheckpointError(
-                f"tokenizer.json knows {self.tokenizer.size} tokens; the model has {info.vocab_size}.",
+                f"The tokenizer knows {self.tokenizer.size} tokens; the model has {info.vocab_size}.",
                 hint="Does the tokenizer belong to this model?",
             )
-        self.template = ChatTemplate(path, self.tokenizer)
+        self.template = ChatTemplate(source, self.tokenizer)
 
     def encode(self, prompt: str | list[int] | list[dict[str, str]], *, raw: bool = False) -> list[int]:
         """Prompt ids of messages, ids (checked), or text: a user's message where there is a template, unless ``raw``.

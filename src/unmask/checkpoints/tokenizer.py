@@ -8,33 +8,27 @@ renders: it hides every special literal inside content and brings it back before
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from typing import Any
 
 from tokenizers import Tokenizer as HfTokenizer
 from tokenizers.decoders import DecodeStream
 
-from unmask.checkpoints.directory import read_json
-from unmask.errors import InvalidCheckpointError, InvalidValueError
+from unmask.checkpoints.tokenizer_source import TokenizerSource
+from unmask.errors import InvalidValueError
 
 _PRIVATE_USE = range(0xE000, 0xF8FF + 1)
 
 
 class Tokenizer:
-    """A ``tokenizer.json`` with its ``tokenizer_config.json``. Safe to use from several threads.
+    """A checkpoint's tokenizer with its configuration. Safe to use from several threads.
 
-    ``size`` is one more than the largest id; ``specials`` maps the text of special tokens to their ids.
+    ``size`` is one more than the largest id; ``specials`` maps the text of special tokens to their ids. ``mask_id`` is
+    ``None`` for a model without a mask token.
     """
 
-    def __init__(self, path: Path, mask_id: int) -> None:
-        try:
-            self._hf = HfTokenizer.from_file(str(path / "tokenizer.json"))
-        except Exception as error:
-            raise InvalidCheckpointError(
-                f"'{path / 'tokenizer.json'}' cannot be read: {error}.", hint="Copy the model's tokenizer.json again."
-            ) from None
+    def __init__(self, source: TokenizerSource, mask_id: int | None) -> None:
+        self._hf = source.tokenizer
         self._hf.encode_special_tokens = True
-        self.config: dict[str, Any] = read_json(path / "tokenizer_config.json", optional=True)
+        self.config = source.config
         self.mask_id = mask_id
         self.size = 1 + max(self._hf.get_vocab(with_added_tokens=True).values(), default=-1)
         self.specials: dict[str, int] = {
@@ -44,7 +38,7 @@ class Tokenizer:
         self._markers = re.compile("|".join(map(re.escape, longest_first)) if longest_first else r"(?!)")
 
     def special_text(self, name: str) -> str:
-        """The text of the special token that ``tokenizer_config.json`` calls ``name`` (``bos_token``, ...), or ''."""
+        """The text of the special token that the configuration calls ``name`` (``bos_token``, ...), or ''."""
         entry = self.config.get(name)
         text = entry.get("content") if isinstance(entry, dict) else entry
         return text if isinstance(text, str) else ""

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from unmask import __version__
+from unmask.cli.inspect import inspect
 from unmask.cli.run import run
 from unmask.cli.serve import serve
 
@@ -18,6 +19,7 @@ app = typer.Typer(
 )
 app.command()(serve)
 app.command()(run)
+app.command()(inspect)
 
 
 def _version(wanted: bool) -> None:

@@ -12,7 +12,8 @@ from unmask.engine.completion import Completion, TextRequest
 from unmask.engine.options import EngineOptions
 from unmask.engine.process import ProcessEngine
 from unmask.engine.text import stream_text
-from unmask.params import GenerationParams, ModelInfo, resolve
+from unmask.params import GenerationParams, ModelInfo
+from unmask.resolve import resolve
 
 ShowFrame = Callable[[list[int]], None]
 

@@ -19,8 +19,15 @@ def _device(name: str) -> str:
 
 
 Adapter = Annotated[str | None, typer.Option(envvar="UNMASK_ADAPTER", help="LoRA directory to merge into the model.")]
+Lora = Annotated[
+    list[str],
+    typer.Option(
+        envvar="UNMASK_LORA", metavar="NAME=DIRECTORY", help="Adapter for requests to choose as MODEL:NAME; repeatable."
+    ),
+]
 Device = Annotated[str, typer.Option(envvar="UNMASK_DEVICE", callback=_device, help="auto, cpu, cuda, cuda:1, ...")]
-Dtype = Annotated[str, typer.Option(envvar="UNMASK_DTYPE", help="float32, bfloat16 or float16.")]
+Dtype = Annotated[str, typer.Option(envvar="UNMASK_DTYPE", help="auto, float32, bfloat16 or float16.")]
+Quantize = Annotated[str, typer.Option(envvar="UNMASK_QUANTIZE", help="int8 computes in 8 bits on CPUs.")]
 Attention = Annotated[
     str | None, typer.Option(envvar="UNMASK_ATTENTION", help="full or block_causal, for checkpoints that do not say.")
 ]
@@ -74,3 +81,15 @@ MaxTokens = Annotated[int | None, typer.Option(envvar="UNMASK_MAX_TOKENS", help=
 # Output
 
 Json = Annotated[bool, typer.Option("--json", envvar="UNMASK_JSON", help="Print one JSON object.")]
+
+
+def named_adapters(lora: list[str]) -> dict[str, str]:
+    """The directories of ``--lora`` by name. Raises ``typer.BadParameter`` for an option of another form."""
+    pairs = [option.partition("=") for option in lora]
+    for (name, equals, directory), option in zip(pairs, lora, strict=True):
+        if not (name and equals and directory):
+            raise typer.BadParameter(f"'{option}' is not NAME=DIRECTORY.", param_hint="--lora")
+    names = [name for name, _, _ in pairs]
+    if len(set(names)) < len(names):
+        raise typer.BadParameter("two adapters have the same name.", param_hint="--lora")
+    return {name: directory for name, _, directory in pairs}

@@ -39,7 +39,8 @@ def run(
     json: options.Json = False,
     adapter: options.Adapter = None,
     device: options.Device = "auto",
-    dtype: options.Dtype = "float32",
+    dtype: options.Dtype = "auto",
+    quantize: options.Quantize = "none",
     attention: options.Attention = None,
     threads: options.Threads = 0,
 ) -> None:

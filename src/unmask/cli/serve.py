@@ -27,8 +27,10 @@ def serve(
     served_model_name: options.ServedModelName = None,
     api_key: options.ApiKey = None,
     adapter: options.Adapter = None,
+    lora: options.Lora = [],  # noqa: B006 (typer wants a list)
     device: options.Device = "auto",
-    dtype: options.Dtype = "float32",
+    dtype: options.Dtype = "auto",
+    quantize: options.Quantize = "none",
     attention: options.Attention = None,
     max_running: options.MaxRunning = 32,
     max_waiting: options.MaxWaiting = 128,
@@ -52,8 +54,10 @@ def serve(
     engine = EngineOptions(
         model=model,
         adapter=adapter,
+        adapters=options.named_adapters(lora),
         device=device,
         dtype=dtype,
+        quantize=quantize,
         attention=attention,
         max_running=max_running,
         max_rows=max_rows,

@@ -1,6 +1,7 @@
 """Decoding under block-causal attention: the D2F block pipeline (arXiv 2508.09192, reference evaluation code).
 
-Blocks are counted from the prompt's end; the prompt itself is block 0, bidirectional. Several blocks may be
+Blocks are counted from the prompt's end, which is a block of its own then, or from position 0 on (LLaDA2, SDAR):
+then the prompt's last, partial block is denoised together with the first generated tokens. Several blocks may be
 denoised at once: a new one is opened when the last is decided to ``add_threshold``, and it becomes *activated*
 (commits at least one token per forward) when its predecessor reaches ``activate_threshold``. With both at 1,
 one block is denoised at a time: plain semi-autoregressive decoding.
@@ -9,6 +10,9 @@ A finished block costs no forward of its own: its final keys and values are comp
 window and are exact from then on. Differences from the reference, none of which changes the text: blocks
 right of a committed end token are dropped, and decoding ends with the end token's block. At most
 ``max_live_blocks`` are open at once.
+
+Under ``joint_threshold`` (LLaDA2.1) a block's committed tokens may be edited as long as it is live: when its masks
+are gone it goes on until a forward edits nothing, or for ``max_edit_steps`` forwards.
 """
 
 from __future__ import annotations
@@ -20,21 +24,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unmask.decoding.canvas import Canvas
-from unmask.decoding.windows import Segment, Window, static_quota
-from unmask.params import DecodingParams
+from unmask.decoding.pace import pace
+from unmask.decoding.windows import Decision, Segment, Window
+from unmask.params import DecodingParams, ModelInfo
 
 
 class BlockState(Enum):
     """Where a block stands."""
 
-    ACTIVE = "has masks, or waits behind a block that has"
+    ACTIVE = "has masks or may be edited, or waits behind a block that is so"
     TO_CACHE = "final; the next forward computes its keys and values for good"
     IN_CACHE = "its keys and values are exact and never change"
 
 
 @dataclass(slots=True)
 class Block:
-    """Positions ``start`` .. ``end``; ``steps`` counts the forwards it took part in while it had masks."""
+    """Positions ``start`` .. ``end``; ``steps`` counts the forwards it took part in while it had masks.
+
+    ``edit_steps`` are the forwards left in which its tokens may be edited once it has no masks.
+    """
 
     start: int
     end: int
@@ -42,11 +50,17 @@ class Block:
     state: BlockState
     activated: bool
     steps: int = 0
+    edit_steps: int = 0
+
+    @property
+    def live(self) -> bool:
+        """Whether forwards may still change it."""
+        return self.state is BlockState.ACTIVE and (self.masked > 0 or self.edit_steps > 0)
 
     @property
     def progress(self) -> float:
         """Share of decided positions."""
-        return (self.end - self.start - self.masked) / (self.end - self.start)
+        return 1 - self.masked / (self.end - self.start) if self.masked else 1.0
 
 
 class BlockCausalDenoiser:
@@ -56,12 +70,14 @@ class BlockCausalDenoiser:
     their way there, then the active ones. ``cached`` is the end of the exact keys and values.
     """
 
-    def __init__(self, canvas: Canvas, params: DecodingParams) -> None:
+    def __init__(self, canvas: Canvas, params: DecodingParams, model: ModelInfo) -> None:
         self.canvas = canvas
         self.params = params
-        self.blocks = [Block(0, canvas.prompt_length, 0, BlockState.TO_CACHE, activated=True)]
+        self._first = canvas.prompt_length - (canvas.prompt_length - canvas.grid.anchor) % params.block_length
+        self.blocks = [Block(0, self._first, 0, BlockState.TO_CACHE, activated=True)]
         self.blocks_begun = 0
         self.cached = 0
+        self._edits = params.rule == "joint_threshold"
 
     @property
     def most_rows(self) -> int:
@@ -71,19 +87,27 @@ class BlockCausalDenoiser:
         live = self.params.max_live_blocks * self.params.block_length
         return min(self.canvas.length, max(self.canvas.prompt_length * (not self.cached) + live, 2 * live))
 
+    @property
+    def most_forwards(self) -> int:
+        """As many as a block has positions, the prompt's among them, and its edit steps."""
+        blocks = -(-(self.canvas.length - self._first) // self.params.block_length)
+        return self.canvas.length - self._first + blocks * self.params.max_edit_steps * self._edits
+
     def next_window(self) -> Window:
         """Open and promote blocks, then compute everything that is not in the cache."""
         self._open()
         for block, successor in zip(self.blocks, self.blocks[1:], strict=False):
             successor.activated |= block.progress >= self.params.activate_threshold
-        live = [block for block in self.blocks if block.state is BlockState.ACTIVE and block.masked]
-        assert live, "a request without masks left should have ended"
+        live = [block for block in self.blocks if block.live]
+        assert live, "a request that is all final should have ended"
+        if self._edits:
+            self.canvas.settled = live[0].start
         start = 0 if self.params.cache == "none" else self.cached
         end = self.blocks[-1].end
         segments = [self._segment(block) for block in live]
-        return Window(start, end, end, self._visible(start), segments, left=self._next_cached() - 1)
+        return Window(start, end, end, self._visible(start, end), segments, left=self._next_cached() - 1)
 
-    def apply(self, positions: list[int], tokens: list[int]) -> None:
+    def apply(self, decision: Decision) -> int:
         """Commit, count masks, retire finished blocks in order; drop what stands right of an end token."""
         self.cached = self._next_cached()
         for block in self.blocks:
@@ -91,56 +115,57 @@ class BlockCausalDenoiser:
                 block.state = BlockState.IN_CACHE
             elif block.state is BlockState.ACTIVE:
                 block.steps += block.masked > 0
-        self.canvas.commit(positions, tokens)
+        newly = self.canvas.commit(decision.positions, decision.tokens)
         while self.canvas.end is not None and self.blocks[-1].start > self.canvas.end:
             self.blocks.pop()
         for block in self.blocks:
-            if block.state is BlockState.ACTIVE:
-                block.masked = int(np.count_nonzero(self.canvas.masked[block.start : block.end]))
+            if block.live:
+                self._count(block, edited=newly < len(decision.positions))
         self._retire()
         while len(self.blocks) > 1 and self.blocks[1].state is BlockState.IN_CACHE:
             del self.blocks[0]
+        return newly
 
     def _open(self) -> None:
         """At most one new block per step, behind the last one."""
         last = self.blocks[-1]
-        live = sum(block.state is BlockState.ACTIVE for block in self.blocks)
+        active = sum(block.state is BlockState.ACTIVE for block in self.blocks)
         if (
             last.end < self.canvas.length
             and self.canvas.end is None
-            and live < self.params.max_live_blocks
+            and active < self.params.max_live_blocks
             and last.progress >= self.params.add_threshold
         ):
             end = self.canvas.grid.block_end(last.end)
-            self.blocks.append(Block(last.end, end, end - last.end, BlockState.ACTIVE, activated=False))
+            masked = int(np.count_nonzero(self.canvas.masked[last.end : end]))
+            edit_steps = self.params.max_edit_steps if self._edits else 0
+            self.blocks.append(Block(last.end, end, masked, BlockState.ACTIVE, activated=False, edit_steps=edit_steps))
             self.blocks_begun += 1
+
+    def _count(self, block: Block, edited: bool) -> None:
+        """A live block after a forward: its masks, and whether editing goes on."""
+        if not block.masked:
+            block.edit_steps = block.edit_steps - 1 if edited else 0
+        block.masked = int(np.count_nonzero(self.canvas.masked[block.start : block.end]))
 
     def _retire(self) -> None:
         for block in self.blocks:
+            if block.live:
+                return
             if block.state is BlockState.ACTIVE:
-                if block.masked:
-                    return
                 block.state = BlockState.TO_CACHE
+                if self._edits:
+                    self.canvas.settled = block.end
 
     def _next_cached(self) -> int:
         """End of the exact keys and values once the coming forward has run."""
         return max((block.end for block in self.blocks if block.state is not BlockState.ACTIVE), default=0)
 
     def _segment(self, block: Block) -> Segment:
-        length = block.end - block.start
-        quota = static_quota(length, min(self.params.steps, length), block.steps)
-        return Segment(block.start, block.end, quota, block.activated)
+        step = pace(self.params, block.end - block.start, block.masked, block.steps)
+        return Segment(block.start, block.end, step, block.activated, edits=self._edits)
 
-    def _visible(self, start: int) -> NDArray[np.int64] | None:
-        """A row sees up to the end of its own block; without a cache, cached blocks are rows too."""
-        ends = [block.end for block in self.blocks if block.end > start]
-        if start < self.blocks[0].start:
-            ends = self._cached_ends() + ends
-        if len(ends) == 1:
-            return None
-        return np.repeat(np.array(ends), np.diff([start, *ends]))
-
-    def _cached_ends(self) -> list[int]:
-        """Ends of the prompt and of the blocks left of ``blocks``."""
-        step = self.params.block_length
-        return [*range(self.canvas.prompt_length, self.blocks[0].start, step), self.blocks[0].start]
+    def _visible(self, start: int, end: int) -> NDArray[np.int64] | None:
+        """A row sees up to the end of its own block."""
+        ends = self.canvas.grid.block_ends(start, end)
+        return None if (ends == end).all() else ends

@@ -9,49 +9,60 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unmask.decoding.grid import Grid
-from unmask.params import DecodingParams
+from unmask.params import DecodingParams, ModelInfo
 
 
 class Canvas:
     """Positions 0 .. ``length``: prompt first, then generated tokens, some still masked.
 
-    Whether a position is masked is explicit state, never read off its token. ``decided`` is the end of the
-    contiguous decided part: everything left of it is final. ``end`` is the leftmost committed end token.
-    Generated tokens beyond ``limit`` (prompt + max_tokens) are computed only to fill their block.
+    Whether a position is masked is explicit state, never read off its token. ``settled`` bounds the tokens that can
+    no longer change: where committed tokens may be edited, the denoiser moves it on. ``end`` is the leftmost committed
+    end token. Generated tokens beyond ``limit`` (prompt + max_tokens) are computed only to fill their block.
     """
 
-    def __init__(
-        self, prompt_ids: list[int], params: DecodingParams, context_length: int, mask_id: int, end_ids: Iterable[int]
-    ) -> None:
+    def __init__(self, prompt_ids: list[int], params: DecodingParams, model: ModelInfo, end_ids: Iterable[int]) -> None:
         self.prompt_length = len(prompt_ids)
         self.limit = self.prompt_length + params.max_tokens
-        self.grid = Grid.covering(self.prompt_length, params.block_length, params.max_tokens, context_length)
+        self.grid = Grid.covering(
+            self.prompt_length, model.anchor, params.block_length, params.max_tokens, model.context_length
+        )
         self.length = self.grid.length
-        self.mask_id = mask_id
-        self.tokens: NDArray[np.int64] = np.full(self.length, mask_id, dtype=np.int64)
+        self.mask_id = model.mask_id
+        self.tokens: NDArray[np.int64] = np.full(self.length, model.mask_id or 0, dtype=np.int64)
         self.tokens[: self.prompt_length] = prompt_ids
         self.masked: NDArray[np.bool_] = np.ones(self.length, dtype=np.bool_)
         self.masked[: self.prompt_length] = False
-        self.decided = self.prompt_length
+        self.settled = self.length
         self.end: int | None = None
+        self._decided = self.prompt_length
         self._end_ids = frozenset(end_ids)
         self._early_exit = params.early_exit
 
-    def commit(self, positions: list[int], tokens: list[int]) -> None:
-        """Fix ``tokens`` at masked ``positions``."""
+    def commit(self, positions: list[int], tokens: list[int]) -> int:
+        """Fix ``tokens`` at ``positions``, masked or to be edited; how many of them were masked."""
+        newly = int(np.count_nonzero(self.masked[positions]))
         self.tokens[positions] = tokens
         self.masked[positions] = False
+        if newly < len(positions):  # an edit may have brought an end token, or taken one away
+            positions = (np.flatnonzero(~self.masked[self.prompt_length :]) + self.prompt_length).tolist()
+            tokens, self.end = self.tokens[positions].tolist(), None
         for position, token in zip(positions, tokens, strict=True):
             if token in self._end_ids and (self.end is None or position < self.end):
                 self.end = position
-        while self.decided < self.length and not self.masked[self.decided]:
-            self.decided += 1
+        while self._decided < self.length and not self.masked[self._decided]:
+            self._decided += 1
+        return newly
+
+    @property
+    def decided(self) -> int:
+        """End of the contiguous part that is final: everything left of it can no longer change."""
+        return min(self._decided, self.settled)
 
     @property
     def text_end(self) -> int:
         """One past the last position that is text so far: final, left of any end token, within the limit."""
         end = self.limit if self.end is None else min(self.end, self.limit)
-        return min(self.decided, end)
+        return max(min(self.decided, end), self.prompt_length)
 
     @property
     def first_block_decided(self) -> bool:

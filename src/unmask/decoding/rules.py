@@ -12,16 +12,19 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from unmask.decoding.propose import Score
 from unmask.params import RULE_OPTIONS
 
 
 @dataclass(slots=True)
 class RuleParams:
-    """Per-segment parameters, each [S]: ``quota`` int64; ``threshold``, ``factor`` float64; ``activated`` bool."""
+    """Per-segment parameters, each [S]: ``quota`` int64; ``activated`` bool; the others float64."""
 
     quota: Tensor
+    share: Tensor
     threshold: Tensor
     factor: Tensor
+    entropy_bound: Tensor
     activated: Tensor
 
 
@@ -29,12 +32,15 @@ class RuleParams:
 class Rule:
     """``commit(score [S, B], params) -> [S, B] bool``; scores of positions that are not masked are -inf.
 
-    ``score_dtype``: the precision in which the reference computes confidence. ``tempered``: see ``Sampling``.
+    ``score``: what the rule goes by. ``score_dtype``: the precision in which the reference computes it. ``tempered``:
+    it is that of the distribution after temperature, top-p and top-k, also when the likeliest token is taken (Dream,
+    D2F); otherwise that of the model's own (LLaDA, Fast-dLLM).
     """
 
     commit: Callable[[Tensor, RuleParams], Tensor]
-    score_dtype: torch.dtype
-    tempered: bool
+    score_dtype: torch.dtype = torch.float32
+    tempered: bool = False
+    score: Score = Score.PROBABILITY
 
 
 def low_confidence(score: Tensor, params: RuleParams) -> Tensor:
@@ -71,11 +77,53 @@ def d2f(score: Tensor, params: RuleParams) -> Tensor:
     return above | (_best(score) & forced[:, None])
 
 
+def dynamic(score: Tensor, params: RuleParams) -> Tensor:
+    """Every position with score > threshold if there are ``quota`` of them, else the ``quota`` best (LLaDA2, SDAR)."""
+    above = score > params.threshold[:, None]
+    enough = above.sum(dim=-1) >= params.quota
+    return torch.where(enough[:, None], above, low_confidence(score, params))
+
+
+def sequential(score: Tensor, params: RuleParams) -> Tensor:
+    """The ``quota`` leftmost masked positions (SDAR)."""
+    masked = score.isfinite()
+    return masked & (masked.cumsum(dim=-1) <= params.quota[:, None])
+
+
+def paced_threshold(score: Tensor, params: RuleParams) -> Tensor:
+    """The ``quota`` best, less those with score < threshold, but always the best one (Fast-dLLM's Dream)."""
+    return low_confidence(score, params) & threshold(score, params)
+
+
+def origin(score: Tensor, params: RuleParams) -> Tensor:
+    """Each masked position with a chance of ``share``; its score is a draw, negated (Dream)."""
+    return (-score < params.share[:, None]) & score.isfinite()
+
+
+def entropy_bound(score: Tensor, params: RuleParams) -> Tensor:
+    """The surest positions, as many as keep the entropies before them within the bound (DiffusionGemma).
+
+    The score is the negative entropy.
+    """
+    ordered, order = torch.sort(-score, dim=-1, stable=True)
+    accepted = (ordered.cumsum(dim=-1) - ordered <= params.entropy_bound[:, None]) & ordered.isfinite()
+    return torch.zeros_like(accepted).scatter_(1, order, accepted)
+
+
 RULES: dict[str, Rule] = {
-    "low_confidence": Rule(low_confidence, torch.float32, tempered=False),
-    "threshold": Rule(threshold, torch.float64, tempered=False),
-    "factor": Rule(factor, torch.float64, tempered=False),
-    "d2f": Rule(d2f, torch.float32, tempered=True),
+    "low_confidence": Rule(low_confidence),
+    "threshold": Rule(threshold, torch.float64),
+    "factor": Rule(factor, torch.float64),
+    "dynamic": Rule(dynamic),
+    "sequential": Rule(sequential),
+    "paced_threshold": Rule(paced_threshold),
+    "maskgit_plus": Rule(low_confidence, tempered=True),
+    "topk_margin": Rule(low_confidence, tempered=True, score=Score.MARGIN),
+    "entropy": Rule(low_confidence, tempered=True, score=Score.NEGATIVE_ENTROPY),
+    "origin": Rule(origin, tempered=True, score=Score.CHANCE),
+    "d2f": Rule(d2f, tempered=True),
+    "joint_threshold": Rule(dynamic),
+    "entropy_bound": Rule(entropy_bound, tempered=True, score=Score.NEGATIVE_ENTROPY),
 }
 assert set(RULES) == set(RULE_OPTIONS), "every rule has a row here and its options in params.py"
 

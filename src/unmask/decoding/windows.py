@@ -8,19 +8,24 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from unmask.decoding.pace import Pace
+
 
 @dataclass(slots=True)
 class Segment:
-    """A block that may commit in this step.
+    """Positions ``start`` .. ``end`` of a block, which may commit in this step as ``pace`` asks.
 
-    ``quota``: tokens to commit under the static rule. ``activated``: at least one token must be committed (a D2F
-    block behind an unfinished one may commit none).
+    ``activated``: at least one token must be committed (a D2F block behind an unfinished one may commit none).
+    ``edits``: its decided tokens, other than the prompt's, are proposed anew and may be replaced. ``temperature``
+    divides the logits before anything else looks at them.
     """
 
     start: int
     end: int
-    quota: int
-    activated: bool
+    pace: Pace
+    activated: bool = True
+    edits: bool = False
+    temperature: float = 1.0
 
 
 @dataclass(slots=True)
@@ -30,6 +35,8 @@ class Window:
     ``visible`` [end - start] int64 bounds what each row may see: keys below its value. ``None``: all of them.
     ``left``: the position whose hidden row predicts the first position of the windows to come, in families with
     shifted logits; it may lie left of this window (its row is kept already).
+    ``canvas_start``: in models that encode what is final and denoise a canvas in different ways, where the canvas
+    begins; it is ``conditioned`` if its last prediction is known.
     """
 
     start: int
@@ -38,6 +45,22 @@ class Window:
     visible: NDArray[np.int64] | None
     segments: list[Segment]
     left: int
+    canvas_start: int | None = None
+    conditioned: bool = False
+
+
+@dataclass(slots=True)
+class Decision:
+    """What one forward decided: ``tokens`` become final at ``positions`` (or for now, in a canvas that is renoised).
+
+    ``likeliest`` int64 and ``entropy`` float64 are those of all positions of the segment, in order, for denoisers
+    that look at them; otherwise None.
+    """
+
+    positions: list[int]
+    tokens: list[int]
+    likeliest: NDArray[np.int64] | None = None
+    entropy: NDArray[np.float64] | None = None
 
 
 class Denoiser(Protocol):
@@ -50,13 +73,12 @@ class Denoiser(Protocol):
     def most_rows(self) -> int:
         """The most rows that any coming window can have."""
 
+    @property
+    def most_forwards(self) -> int:
+        """Forwards after which a request that has not ended is broken."""
+
     def next_window(self) -> Window:
         """The next forward; may open blocks for it. Call once per step, never after the end."""
 
-    def apply(self, positions: list[int], tokens: list[int]) -> None:
-        """Take the commits of the forward that ``next_window`` described."""
-
-
-def static_quota(masked: int, steps: int, step: int) -> int:
-    """Tokens the static rule commits in forward ``step`` of ``steps``: an even split, remainder first (LLaDA)."""
-    return masked // steps + (step < masked % steps)
+    def apply(self, decision: Decision) -> int:
+        """Take the decision on the forward that ``next_window`` described; the number of positions newly decided."""

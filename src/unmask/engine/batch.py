@@ -7,6 +7,7 @@ group is a plain slice of the rows. All index arithmetic is done in numpy, befor
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from unmask.engine.scheduler import Span
 from unmask.models.base import AttentionGroup, StepContext
+from unmask.models.linear import AdaptedRows
 
 # Spans share an attention call while padding their keys to the longest wastes no more than this share ...
 _MOST_PADDING = 1 / 3
@@ -39,12 +41,12 @@ class Layout:
 
 
 @dataclass(slots=True)
-class MaskedRows:
-    """The M masked positions that may commit: their span, segment, offset in the segment, position, predicting row.
+class Candidates:
+    """The M positions that may commit: their span, segment, offset in the segment, position, predicting row.
 
     ``segments`` numbers all segments of the step; ``rows`` from R on mean "the kept row of span ``rows - R``" (logit
     shift). ``unconditional_rows`` predict the same positions without the prompt, where the request is guided;
-    elsewhere they are -1.
+    elsewhere they are -1. ``decided`` is the token that stands at a position and may be edited; -1 where it is masked.
     """
 
     spans: Ints
@@ -53,6 +55,7 @@ class MaskedRows:
     positions: Ints
     rows: Ints
     unconditional_rows: Ints
+    decided: Ints
 
 
 def lay_out(spans: list[Span]) -> Layout:
@@ -69,8 +72,8 @@ def lay_out(spans: list[Span]) -> Layout:
     return Layout(ordered, first_rows)
 
 
-def step_context(layout: Layout, device: torch.device) -> StepContext:
-    """The rows of ``layout`` and who sees what."""
+def step_context(layout: Layout, device: torch.device, sliding_window: int = 0) -> StepContext:
+    """The rows of ``layout`` and who sees what; some layers look back ``sliding_window`` positions, if it is not 0."""
     windows = [(span.sequence, slice(span.window.start, span.window.end), span.unconditional) for span in layout.spans]
     tokens = np.concatenate([sequence.tokens(stream)[rows] for sequence, rows, stream in windows])
     positions = np.concatenate([np.arange(rows.start, rows.stop) for _, rows, _ in windows])
@@ -79,21 +82,47 @@ def step_context(layout: Layout, device: torch.device) -> StepContext:
         token_ids=torch.from_numpy(tokens).to(device),
         positions=torch.from_numpy(positions).to(device),
         write_slots=torch.from_numpy(slots).to(device),
-        groups=[_group(layout, first, last, device) for first, last in _groups(layout.spans)],
+        groups=[_group(layout, first, last, device, sliding_window) for first, last in _groups(layout.spans)],
+        adapted=_adapted(layout, device),
+        **_canvas_rows(layout, device),
     )
 
 
-def masked_rows(layout: Layout, shifted: bool) -> MaskedRows:
-    """Every masked position of every segment, and the row whose logits predict it."""
+def _adapted(layout: Layout, device: torch.device) -> list[AdaptedRows]:
+    """The rows of each adapter that takes part."""
+    rows: dict[int, list[Ints]] = {}
+    for span, first_row in zip(layout.spans, layout.first_rows, strict=False):
+        if span.sequence.adapter is not None:
+            rows.setdefault(span.sequence.adapter, []).append(np.arange(first_row, first_row + span.rows))
+    return [AdaptedRows(n, torch.from_numpy(np.concatenate(parts)).to(device)) for n, parts in rows.items()]
+
+
+def _canvas_rows(layout: Layout, device: torch.device) -> dict[str, Tensor]:
+    """Which rows are canvas rows, and which of those are conditioned, in models that make the difference."""
+    windows = [span.window for span in layout.spans]
+    if all(window.canvas_start is None for window in windows):
+        return {}
+    positions = [(window, np.arange(window.start, window.end)) for window in windows]
+    canvas = np.concatenate([at >= cast(int, window.canvas_start) for window, at in positions])
+    conditioned = canvas & np.repeat([window.conditioned for window in windows], [len(at) for _, at in positions])
+    return {"canvas": torch.from_numpy(canvas).to(device), "conditioned": torch.from_numpy(conditioned).to(device)}
+
+
+def candidates(layout: Layout, shifted: bool) -> Candidates:
+    """Every position of every segment that may commit, and the row whose logits predict it."""
     spans: list[int] = []
     counts: list[int] = []
     offsets: list[Ints] = []
     rows: list[Ints] = []
     positions: list[Ints] = []
+    decided: list[Ints] = []
     for index, (span, first_row) in enumerate(zip(layout.spans, layout.first_rows, strict=False)):
-        masked, window = span.sequence.canvas.masked, span.window
+        canvas, window = span.sequence.canvas, span.window
         for segment in window.segments:
-            offset = np.flatnonzero(masked[segment.start : segment.end])
+            open_ = canvas.masked[segment.start : segment.end]
+            offset = np.flatnonzero(open_)
+            if segment.edits:
+                offset = np.arange(max(canvas.prompt_length - segment.start, 0), len(open_))
             position = offset + segment.start
             row = position + (first_row - window.start - shifted)
             if row[0] < first_row:
@@ -103,14 +132,16 @@ def masked_rows(layout: Layout, shifted: bool) -> MaskedRows:
             offsets.append(offset)
             positions.append(position)
             rows.append(row)
+            decided.append(np.where(open_[offset], -1, canvas.tokens[position]))
     span_of_row, row_of_row = np.repeat(spans, counts), np.concatenate(rows)
-    return MaskedRows(
+    return Candidates(
         spans=span_of_row,
         segments=np.repeat(np.arange(len(counts)), counts),
         offsets=np.concatenate(offsets),
         positions=np.concatenate(positions),
         rows=row_of_row,
         unconditional_rows=_unconditional_rows(layout, span_of_row, row_of_row),
+        decided=np.concatenate(decided),
     )
 
 
@@ -141,10 +172,12 @@ def _groups(spans: list[Span]) -> list[tuple[int, int]]:
     return [*groups, (first, len(spans))]
 
 
-def _group(layout: Layout, first: int, last: int, device: torch.device) -> AttentionGroup:
+def _group(layout: Layout, first: int, last: int, device: torch.device, sliding_window: int) -> AttentionGroup:
     spans = layout.spans[first:last]
     rows = slice(layout.first_rows[first], layout.first_rows[last])
-    return AttentionGroup(rows, _keys(spans, device), _mask(spans, device))
+    mask = _mask(spans)
+    sliding = _sliding_mask(spans, mask, sliding_window) if sliding_window else None
+    return AttentionGroup(rows, _keys(spans, device), _upload(mask, device), _upload(sliding, device))
 
 
 def _keys(spans: list[Span], device: torch.device) -> Tensor | slice:
@@ -162,7 +195,8 @@ def _keys(spans: list[Span], device: torch.device) -> Tensor | slice:
     return torch.from_numpy(keys).to(device)
 
 
-def _mask(spans: list[Span], device: torch.device) -> Tensor | None:
+def _mask(spans: list[Span]) -> NDArray[np.bool_] | None:
+    """Which keys each row sees [S, Q, K]; None if every row sees every key."""
     key_count = spans[-1].window.key_end
     if all(span.window.visible is None and span.window.key_end == key_count for span in spans):
         return None
@@ -170,4 +204,21 @@ def _mask(spans: list[Span], device: torch.device) -> Tensor | None:
     for line, span in zip(bounds, spans, strict=True):
         visible = span.window.visible
         line[:, 0] = span.window.key_end if visible is None else visible
-    return torch.from_numpy(np.arange(key_count) < bounds).unsqueeze(1).to(device)
+    return np.arange(key_count) < bounds
+
+
+def _sliding_mask(spans: list[Span], mask: NDArray[np.bool_] | None, width: int) -> NDArray[np.bool_] | None:
+    """The same for layers that look back ``width`` positions: from a row itself, or from the canvas it belongs to."""
+    oldest = np.empty((len(spans), spans[0].rows, 1), dtype=np.int64)
+    for line, span in zip(oldest, spans, strict=True):
+        start = span.window.end if span.window.canvas_start is None else span.window.canvas_start
+        line[:, 0] = np.minimum(np.arange(span.window.start, span.window.end), start) - width + 1
+    if (oldest <= 0).all():
+        return None
+    recent = np.arange(spans[-1].window.key_end) >= oldest
+    return recent if mask is None else recent & mask
+
+
+def _upload(mask: NDArray[np.bool_] | None, device: torch.device) -> Tensor | None:
+    """``mask`` [S, Q, K] as attention takes it, [S, 1, Q, K]."""
+    return None if mask is None else torch.from_numpy(mask).unsqueeze(1).to(device)

@@ -67,11 +67,11 @@ class Mailbox:
 class EngineClient(abc.ABC):
     """One engine, seen from an asyncio program. All methods belong to the event loop that started it.
 
-    ``model`` and ``stats`` are plain attributes, current as of the engine's last report. ``on_step`` is called
-    with each report (metrics hang there).
+    ``models`` by adapter ("" for none) and ``stats`` are plain attributes, current as of the engine's last report.
+    ``on_step`` is called with each report (metrics hang there).
     """
 
-    model: ModelInfo
+    models: dict[str, ModelInfo]
 
     def __init__(self) -> None:
         self.stats = EngineStats()
@@ -96,6 +96,11 @@ class EngineClient(abc.ABC):
         finally:
             for request_id in request_ids:
                 self._cancel(request_id)
+
+    @property
+    def model(self) -> ModelInfo:
+        """The loaded model itself."""
+        return self.models[""]
 
     @property
     @abc.abstractmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from unmask.decoding.rules import RULES, Rule, RuleParams
 from unmask.decoding.windows import Segment
-from unmask.engine.batch import Layout, MaskedRows
+from unmask.engine.batch import Candidates, Layout
 from unmask.params import DecodingParams
 
 
@@ -26,38 +27,76 @@ class _Ballot:
 class CommitPlan:
     """The rules of one step, ready on the device before the forward. S segments, at most B positions each."""
 
-    def __init__(self, layout: Layout, masked: MaskedRows, device: torch.device) -> None:
+    def __init__(self, layout: Layout, candidates: Candidates, device: torch.device) -> None:
         owners = [(span.sequence.params, segment) for span in layout.spans for segment in span.window.segments]
         self._shape = (len(owners), max(segment.end - segment.start for _, segment in owners))
-        cells = masked.segments * self._shape[1] + masked.offsets
+        cells = candidates.segments * self._shape[1] + candidates.offsets
         self._cells = torch.from_numpy(cells).to(device)
         names = np.array([params.rule for params, _ in owners])
         self._ballots = [_ballot(name, np.flatnonzero(names == name), owners, device) for name in np.unique(names)]
+        self._edits = _Edits.of(candidates, owners, device)
 
-    def decide(self, score: Tensor) -> Tensor:
-        """Whether each of the M masked rows commits [M] bool, given its ``score`` [M] float64."""
+    def decide(self, token: Tensor, score: Tensor) -> Tensor:
+        """Whether each of the M candidates commits [M] bool, given its ``token`` int64 and ``score`` float64 [M]."""
         grid = score.new_full(self._shape, -torch.inf)
-        grid.view(-1)[self._cells] = score
+        grid.view(-1)[self._cells] = score if self._edits is None else self._edits.masked_only(score)
         if len(self._ballots) == 1:
             (ballot,) = self._ballots
-            return ballot.rule.commit(grid, ballot.params).view(-1)[self._cells]
-        commits = torch.zeros(self._shape, dtype=torch.bool, device=score.device)
-        for ballot in self._ballots:
-            commits[ballot.segments] = ballot.rule.commit(grid[ballot.segments], ballot.params)
-        return commits.view(-1)[self._cells]
+            commits = ballot.rule.commit(grid, ballot.params)
+        else:
+            commits = torch.zeros(self._shape, dtype=torch.bool, device=score.device)
+            for ballot in self._ballots:
+                commits[ballot.segments] = ballot.rule.commit(grid[ballot.segments], ballot.params)
+        decided = commits.view(-1)[self._cells]
+        return decided if self._edits is None else decided | self._edits.decide(token, score)
+
+
+@dataclass(slots=True)
+class _Edits:
+    """Which decided tokens are replaced: those whose proposal differs with a score above the threshold (LLaDA2.1).
+
+    ``decided`` int64 and ``threshold`` float64, [M]: the token that stands there (-1: masked), and its request's.
+    """
+
+    decided: Tensor
+    threshold: Tensor
+
+    @classmethod
+    def of(
+        cls, candidates: Candidates, owners: list[tuple[DecodingParams, Segment]], device: torch.device
+    ) -> _Edits | None:
+        """None if nothing can be edited in this step."""
+        if (candidates.decided < 0).all():
+            return None
+        thresholds = np.array([params.edit_threshold for params, _ in owners])[candidates.segments]
+        return cls(torch.from_numpy(candidates.decided).to(device), torch.from_numpy(thresholds).to(device))
+
+    def masked_only(self, score: Tensor) -> Tensor:
+        """``score``, with -inf where no mask is."""
+        return torch.where(self.decided < 0, score, -torch.inf)
+
+    def decide(self, token: Tensor, score: Tensor) -> Tensor:
+        """Whether each candidate's decided token is replaced [M] bool."""
+        return (self.decided >= 0) & (token != self.decided) & (score > self.threshold)
 
 
 def _ballot(
     name: str, chosen: np.ndarray, owners: list[tuple[DecodingParams, Segment]], device: torch.device
 ) -> _Ballot:
     params, segments = zip(*(owners[index] for index in chosen), strict=True)
+
+    def floats(values: Iterable[float]) -> Tensor:
+        return torch.tensor(list(values), dtype=torch.float64, device=device)
+
     return _Ballot(
         RULES[name],
         torch.from_numpy(chosen).to(device),
         RuleParams(
-            quota=torch.tensor([segment.quota for segment in segments], device=device),
-            threshold=torch.tensor([p.threshold for p in params], dtype=torch.float64, device=device),
-            factor=torch.tensor([p.factor for p in params], dtype=torch.float64, device=device),
+            quota=torch.tensor([segment.pace.quota for segment in segments], device=device),
+            share=floats(segment.pace.share for segment in segments),
+            threshold=floats(p.threshold for p in params),
+            factor=floats(p.factor for p in params),
+            entropy_bound=floats(p.entropy_bound for p in params),
             activated=torch.tensor([segment.activated for segment in segments], device=device),
         ),
     )

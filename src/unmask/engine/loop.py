@@ -20,11 +20,11 @@ from unmask.engine.scheduler import Scheduler, Span
 from unmask.engine.sequence import Sequence
 from unmask.errors import EngineFaultError, InvalidValueError
 from unmask.events import CanvasEvent, EngineStats, StepReport
+from unmask.models.base import Model
 from unmask.models.load import load_model
-from unmask.models.transformer import Transformer
+from unmask.models.spec import ModelSpec
 from unmask.params import ModelInfo
 
-_DEFAULT_MAX_TOKENS = {"block_causal": 512, "full": 128}
 _CPU_CACHE_BYTES = 2 * 2**30
 _CUDA_SHARE = 0.8  # of what the weights leave free; the rest is for activations and logits
 
@@ -38,12 +38,19 @@ class EngineLoop:
         model = load_model(
             options.model,
             adapter=options.adapter,
+            adapters=options.adapters,
             attention=options.attention,
             device=options.device,
             dtype=options.dtype,
+            quantize=options.quantize,
             progress=progress,
         )
-        self.model = _model_info(open_checkpoint(options.model).name, model, options.max_context)
+        name = open_checkpoint(options.model).name
+        base = _model_info(name, model, model.spec, options.max_context)
+        self.models = {"": base}
+        for adapter, spec in model.adapters.items():
+            self.models[adapter] = _model_info(f"{name}:{adapter}", model, spec, options.max_context, adapter)
+        self._numbers = {adapter: number for number, adapter in enumerate(model.adapters)}
         self.stats = EngineStats()
         self._pages = PageLedger(_cache_pages(options, model, self.model.context_length))
         self._runner = _new_runner(model, self._pages.total)
@@ -72,6 +79,11 @@ class EngineLoop:
         return StepReport(events, self._gauges(), time.monotonic() - started)
 
     @property
+    def model(self) -> ModelInfo:
+        """The loaded model itself."""
+        return self.models[""]
+
+    @property
     def idle(self) -> bool:
         """Whether every request that was sent has ended."""
         return self._scheduler.idle and self._inbox.empty()
@@ -83,8 +95,8 @@ class EngineLoop:
     def _obey(self, command: wire.Command) -> None:
         match command:
             case wire.Submit(request_id, prompt_ids, params):
-                sequence = Sequence(request_id, prompt_ids, params, self.model, time.monotonic())
-                self._scheduler.submit(sequence)
+                model, adapter = self.models[params.adapter], self._numbers.get(params.adapter)
+                self._scheduler.submit(Sequence(request_id, prompt_ids, params, model, time.monotonic(), adapter))
             case wire.Cancel(request_id):
                 self._scheduler.remove(request_id)
             case wire.Shutdown():
@@ -103,9 +115,8 @@ class EngineLoop:
         """Apply one request's commits; its event, if there is news. A broken invariant ends that request only."""
         sequence = commit.span.sequence
         self.stats.rows += commit.span.rows * sequence.streams
-        self.stats.tokens_committed += len(commit.positions)
         try:
-            sequence.apply(commit.span.window, commit.positions, commit.tokens, now)
+            self.stats.tokens_committed += sequence.apply(commit.span.window, commit.decision, now)
         except EngineFaultError as error:
             self._scheduler.remove(sequence.request_id)
             return CanvasEvent.failure(sequence.request_id, error.code, error.message)
@@ -133,14 +144,20 @@ class EngineLoop:
         assert self._pages.in_use == 0, f"{self._pages.in_use} pages in use while idle"
 
 
-def _model_info(name: str, model: Transformer, max_context: int) -> ModelInfo:
-    spec = model.spec
+def _model_info(name: str, model: Model, spec: ModelSpec, max_context: int, adapter: str = "") -> ModelInfo:
     return ModelInfo(
         name=name,
+        adapter=adapter,
         family=spec.family,
         attention=spec.attention,
+        denoiser=spec.denoiser,
+        anchor=spec.anchor,
+        shifted=spec.shifted,
+        rules=spec.rules,
+        caches=spec.caches,
+        defaults=spec.defaults,
         block_length=spec.block_length,
-        max_tokens=_DEFAULT_MAX_TOKENS[spec.attention],
+        max_tokens=spec.max_tokens,
         context_length=min(max_context or spec.shape.context_length, spec.shape.context_length),
         vocab_size=spec.shape.vocab,
         mask_id=spec.mask_id,
@@ -149,7 +166,7 @@ def _model_info(name: str, model: Transformer, max_context: int) -> ModelInfo:
     )
 
 
-def _cache_pages(options: EngineOptions, model: Transformer, context_length: int) -> int:
+def _cache_pages(options: EngineOptions, model: Model, context_length: int) -> int:
     """Pages for ``max_running`` whole contexts, or for what memory allows. Two contexts must fit, so that any single
     request does, guided ones with their second stream too.
     """
@@ -162,12 +179,11 @@ def _cache_pages(options: EngineOptions, model: Transformer, context_length: int
                 param="kv_tokens",
             )
         return options.kv_tokens // PAGE_TOKENS
-    shape = model.spec.shape
-    page_bytes = 2 * shape.layers * shape.kv_heads * shape.head_size * model.dtype.itemsize * PAGE_TOKENS
+    page_bytes = model.spec.shape.cache_width * model.dtype.itemsize * PAGE_TOKENS
     return max(least, min(most, _cache_bytes(model.device) // page_bytes))
 
 
-def _new_runner(model: Transformer, pages: int) -> Runner:
+def _new_runner(model: Model, pages: int) -> Runner:
     try:
         return Runner(model, pages)
     except RuntimeError as error:  # torch's out of memory

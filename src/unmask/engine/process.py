@@ -53,7 +53,7 @@ class ProcessEngine(EngineClient):
             if isinstance(message, wire.Loading):
                 progress(message.share)
             elif isinstance(message, wire.Ready):
-                self.model = message.model
+                self.models = {model.adapter: model for model in message.models}
                 return
             elif isinstance(message, wire.LoadFailed):
                 raise UnmaskError.from_code(message.code, message.message, message.hint)

@@ -9,15 +9,17 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from unmask.decoding.propose import propose
-from unmask.engine.batch import Ints, Layout, MaskedRows, lay_out, masked_rows, step_context
+from unmask.decoding.propose import Proposals, Score, propose
+from unmask.decoding.windows import Decision
+from unmask.engine.batch import Candidates, Ints, Layout, candidates, lay_out, step_context
 from unmask.engine.commits import CommitPlan
 from unmask.engine.pages import PAGE_TOKENS
 from unmask.engine.proposals import Part, PartMaker
 from unmask.engine.scheduler import Span
-from unmask.models.transformer import Transformer
+from unmask.models.base import Model
 
 # Rows go through the head in parts whose float32 logits take at most this many bytes. Proposing makes several copies
 # of them, more for sampled rows (they are sorted) than for greedy ones.
@@ -26,17 +28,16 @@ _LOGITS_BYTES = 64 * 2**20
 
 @dataclass(slots=True)
 class Commit:
-    """What one span's forward decided: ``tokens`` at ``positions``."""
+    """What one span's forward decided."""
 
     span: Span
-    positions: list[int]
-    tokens: list[int]
+    decision: Decision
 
 
 class Runner:
     """Owns the model and the key/value cache; everything it is told about a step is in the spans."""
 
-    def __init__(self, model: Transformer, pages: int) -> None:
+    def __init__(self, model: Model, pages: int) -> None:
         self.model = model
         self._cache = model.new_cache(pages * PAGE_TOKENS)
         self._end_ids = torch.tensor(model.spec.end_ids, dtype=torch.int64, device=model.device)
@@ -48,19 +49,23 @@ class Runner:
     @torch.inference_mode()
     def execute(self, spans: list[Span]) -> list[Commit]:
         """One step. Each span's commits, in any order."""
-        device = self.model.device
+        device, spec = self.model.device, self.model.spec
         layout = lay_out(spans)
-        masked = masked_rows(layout, self.model.spec.shifted)
-        step = step_context(layout, device)
-        parts = list(PartMaker(layout, masked, self._end_ids).parts(self._most_rows))
-        plan = CommitPlan(layout, masked, device)
+        open_ = candidates(layout, spec.shifted)
+        step = step_context(layout, device, spec.sliding_window)
+        parts = list(PartMaker(layout, open_, self._end_ids).parts(self._most_rows))
+        plan = CommitPlan(layout, open_, device)
 
         hidden = self.model.forward(step, self._cache)
-        if self.model.spec.shifted:
+        if spec.shifted:
             hidden = self._with_kept_rows(layout, hidden)
-        token, score = self._propose(parts, len(masked.rows), hidden)
-        decided = torch.where(plan.decide(score), token, -1).cpu().numpy()
-        return _commits(layout, masked, decided)
+        proposals = self._propose(parts, len(open_.rows), hidden)
+        decided = torch.where(plan.decide(proposals.token, proposals.score), proposals.token, -1)
+        if spec.mask_id is not None:
+            return _commits(layout, open_, decided.cpu().numpy())
+        # One transfer for all that a renoised canvas goes by.
+        bits = torch.stack([decided, proposals.likeliest, proposals.score.view(torch.int64)]).cpu().numpy()
+        return _commits(layout, open_, bits[0], bits[1], -bits[2].view(np.float64))
 
     def _with_kept_rows(self, layout: Layout, hidden: Tensor) -> Tensor:
         """Append each span's kept row; then keep the row that its coming windows will need."""
@@ -76,17 +81,19 @@ class Runner:
             self._kept_rows[pages] = hidden[rows]
         return extended
 
-    def _propose(self, parts: list[Part], count: int, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        """Token [M] int64 and score [M] float64 of every masked row; logits exist a part at a time."""
-        tokens = torch.empty(count, dtype=torch.int64, device=hidden.device)
+    def _propose(self, parts: list[Part], count: int, hidden: Tensor) -> Proposals:
+        """Proposals for all M candidates, scores in float64; logits exist a part at a time."""
+        tokens, likeliest = torch.empty(2, count, dtype=torch.int64, device=hidden.device)
         scores = torch.empty(count, dtype=torch.float64, device=hidden.device)
         for part in parts:
-            token, score = propose(
-                self._logits(part, hidden), self.model.spec.mask_id, part.score_dtype, part.ends, part.sampling
-            )
-            tokens[part.where] = token
-            scores[part.where] = score.double()
-        return tokens, scores
+            rule = part.rule
+            logits = self._logits(part, hidden)
+            if part.slots is not None:
+                self.model.remember(self._cache, part.slots, logits)
+            of_part = propose(logits, self.model.spec.mask_id, rule.score, rule.score_dtype, part.ends, part.sampling)
+            tokens[part.where], likeliest[part.where] = of_part.token, of_part.likeliest
+            scores[part.where] = _with_chances(part, of_part.score.double())
+        return Proposals(tokens, likeliest, scores)
 
     def _logits(self, part: Part, hidden: Tensor) -> Tensor:
         """Logits [m, V]; guided rows move away from what the model says without the prompt (LLaDA's cfg)."""
@@ -96,14 +103,37 @@ class Runner:
             conditional = logits[part.guidance.where]
             guided = unconditional + (part.guidance.scale + 1) * (conditional - unconditional)
             logits[part.guidance.where] = guided
-        return logits
+        return logits if part.temperature is None else logits / part.temperature
 
 
-def _commits(layout: Layout, masked: MaskedRows, decided: Ints) -> list[Commit]:
+def _with_chances(part: Part, score: Tensor) -> Tensor:
+    """Scores [m] that chance has a part in: a draw alone, or under ``alg_temp`` so that the n best are n samples
+    without replacement from the softmax of the scores (Gumbel noise).
+    """
+    if part.chances is None:
+        return score
+    draw, alg_temp = part.chances.draw, part.chances.alg_temp
+    if part.rule.score is Score.CHANCE:
+        return -draw
+    gumbel = -torch.log(-torch.log(draw.clamp(min=torch.finfo(torch.float64).tiny)))
+    return torch.where(alg_temp > 0, score / alg_temp.clamp(min=1e-6) + gumbel, score)
+
+
+def _commits(
+    layout: Layout,
+    open_: Candidates,
+    decided: Ints,
+    likeliest: Ints | None = None,
+    entropy: NDArray[np.float64] | None = None,
+) -> list[Commit]:
     """``decided`` [M] holds the committed tokens, and -1 where nothing was committed."""
-    commits = [Commit(span, [], []) for span in layout.spans]
+    commits = [Commit(span, Decision([], [])) for span in layout.spans]
     for index in np.flatnonzero(decided >= 0).tolist():
-        commit = commits[masked.spans[index]]
-        commit.positions.append(int(masked.positions[index]))
-        commit.tokens.append(int(decided[index]))
+        decision = commits[open_.spans[index]].decision
+        decision.positions.append(int(open_.positions[index]))
+        decision.tokens.append(int(decided[index]))
+    if likeliest is not None and entropy is not None:
+        for index, commit in enumerate(commits):
+            rows = open_.spans == index
+            commit.decision.likeliest, commit.decision.entropy = likeliest[rows], entropy[rows]
     return [commit for commit in commits if not commit.span.unconditional]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 
 import numpy as np
@@ -10,32 +11,48 @@ from numpy.typing import NDArray
 from unmask.decoding.block_causal import BlockCausalDenoiser
 from unmask.decoding.canvas import Canvas
 from unmask.decoding.full_attention import FullAttentionDenoiser
-from unmask.decoding.windows import Denoiser, Window
+from unmask.decoding.renoise import RenoiseDenoiser
+from unmask.decoding.sub_block import SubBlockDenoiser
+from unmask.decoding.windows import Decision, Denoiser, Window
 from unmask.engine.pages import PAGE_TOKENS, pages_for
 from unmask.errors import EngineFaultError
 from unmask.events import CanvasEvent, RequestStats
-from unmask.params import DecodingParams, ModelInfo
+from unmask.params import DecodingParams, DenoiserKind, ModelInfo
+
+_DENOISERS: dict[DenoiserKind, Callable[[Canvas, DecodingParams, ModelInfo], Denoiser]] = {
+    "full": FullAttentionDenoiser,
+    "block_causal": BlockCausalDenoiser,
+    "sub_block": SubBlockDenoiser,
+    "renoise": RenoiseDenoiser,
+}
 
 
 class Sequence:
-    """The live state of one request. Times are seconds on the loop's clock, passed in."""
+    """The live state of one request. Times are seconds on the loop's clock, passed in.
+
+    ``adapter``: the number of the adapter that its rows go through, if any.
+    """
 
     def __init__(
-        self, request_id: str, prompt_ids: list[int], params: DecodingParams, model: ModelInfo, now: float
+        self,
+        request_id: str,
+        prompt_ids: list[int],
+        params: DecodingParams,
+        model: ModelInfo,
+        now: float,
+        adapter: int | None = None,
     ) -> None:
         self.request_id = request_id
         self.params = params
+        self.adapter = adapter
         end_ids = () if params.ignore_eos else model.end_ids
-        self.canvas = Canvas(prompt_ids, params, model.context_length, model.mask_id, end_ids)
-        denoiser = FullAttentionDenoiser if model.attention == "full" else BlockCausalDenoiser
-        self.denoiser: Denoiser = denoiser(self.canvas, params)
+        self.canvas = Canvas(prompt_ids, params, model, end_ids)
+        self.denoiser = _DENOISERS[model.denoiser](self.canvas, params, model)
         self.pages: list[int] = []
         self._slots: list[NDArray[np.int64]] = []
         self.stats = RequestStats()
         self._told = len(prompt_ids)
         self._arrived = now
-        # Each forward commits at least one token: a request that needs more than it has positions is broken.
-        self._most_forwards = self.canvas.length - len(prompt_ids)
 
     @property
     def streams(self) -> int:
@@ -59,6 +76,7 @@ class Sequence:
         if not unconditional:
             return self.canvas.tokens
         tokens: NDArray[np.int64] = self.canvas.tokens.copy()
+        assert self.canvas.mask_id is not None, "guidance is refused for models without a mask"
         tokens[: self.canvas.prompt_length] = self.canvas.mask_id
         return tokens
 
@@ -66,19 +84,23 @@ class Sequence:
         """Cache slots of all positions [length]."""
         return self._slots[unconditional]
 
-    def apply(self, window: Window, positions: list[int], tokens: list[int], now: float) -> None:
-        """Take the commits of one forward over ``window``. Raises ``EngineFaultError`` if it did not get us further."""
-        self.denoiser.apply(positions, tokens)
+    def apply(self, window: Window, decision: Decision, now: float) -> int:
+        """Take the decision on ``window``; the number of positions newly decided.
+
+        Raises ``EngineFaultError`` for a request that takes more forwards than any can need.
+        """
+        newly = self.denoiser.apply(decision)
         stats = self.stats
         stats.forwards += 1
-        stats.committed += len(positions)
+        stats.committed += newly
         stats.blocks = self.denoiser.blocks_begun
         stats.canvas_tokens += (window.end - window.start) * self.streams
         stats.total = now - self._arrived
         if stats.first_block is None and (self.canvas.first_block_decided or self.canvas.finish):
             stats.first_block = stats.total
-        if not self.canvas.finish and stats.forwards >= self._most_forwards:
-            raise EngineFaultError(f"{stats.forwards} forwards did not decide {self._most_forwards} positions.")
+        if not self.canvas.finish and stats.forwards >= self.denoiser.most_forwards:
+            raise EngineFaultError(f"{stats.forwards} forwards did not decide {self.canvas.length} positions.")
+        return newly
 
     def event(self) -> CanvasEvent | None:
         """What is new since the last event; None if nothing is."""

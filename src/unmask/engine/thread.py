@@ -18,7 +18,7 @@ class ThreadEngine(EngineClient):
 
     def __init__(self, loop: EngineLoop) -> None:
         super().__init__()
-        self.model = loop.model
+        self.models = loop.models
         self._loop = loop
         self._asyncio = asyncio.get_running_loop()
         self._ended = False

@@ -37,9 +37,9 @@ class Loading(msgspec.Struct, array_like=True, tag="loading"):
 
 
 class Ready(msgspec.Struct, array_like=True, tag="ready"):
-    """The model is loaded and the engine takes requests."""
+    """The engine takes requests for the loaded model, which comes first, and for what its adapters make of it."""
 
-    model: ModelInfo
+    models: list[ModelInfo]
 
 
 class LoadFailed(msgspec.Struct, array_like=True, tag="failed"):

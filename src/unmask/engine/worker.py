@@ -48,7 +48,7 @@ def _serve(connection: socket.socket, reader: Reader) -> int:
     except UnmaskError as error:
         connection.sendall(wire.pack(wire.LoadFailed(error.code, error.message, error.hint)))
         return 1
-    connection.sendall(wire.pack(wire.Ready(loop.model)))
+    connection.sendall(wire.pack(wire.Ready(list(loop.models.values()))))
 
     def publish(report: StepReport) -> None:
         # Waits if the parent is slower to read than we step: better to slow down than to hoard its reports.

@@ -6,12 +6,14 @@ H query heads, G key/value heads, E head size, D hidden size, V vocabulary.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from unmask.params import Attention
+from unmask.models.linear import AdaptedRows
+from unmask.models.spec import ModelSpec
 
 
 @dataclass(slots=True)
@@ -20,85 +22,74 @@ class AttentionGroup:
 
     ``rows`` is their slice of the R rows, span after span. ``keys`` [S, K] int64 are the cache slots each span sees,
     padded with slots of its own; or, for one span whose slots lie next to each other, a slice of the cache. ``mask``
-    [S, 1, Q, K] bool is True where a row may look; ``None`` if every row sees every key.
+    [S, 1, Q, K] bool is True where a row may look; ``None`` if every row sees every key. ``sliding_mask`` is the same
+    for layers with a sliding window; ``None`` where ``mask`` serves them too.
     """
 
     rows: slice
     keys: Tensor | slice
     mask: Tensor | None
+    sliding_mask: Tensor | None = None
 
 
 @dataclass(slots=True)
 class StepContext:
-    """One step's rows: ``token_ids``, ``positions``, ``write_slots`` (where their keys and values go), [R] int64."""
+    """One step's rows: ``token_ids``, ``positions``, ``write_slots`` (where their keys and values go), [R] int64.
+
+    For models that encode a prompt and denoise a canvas in different ways, ``canvas`` [R] bool is True for canvas
+    rows, and ``conditioned`` [R] bool for those of them whose last prediction ``Model.remember`` has seen.
+    ``adapted``: the rows that go through unmerged adapters.
+    """
 
     token_ids: Tensor
     positions: Tensor
     write_slots: Tensor
     groups: list[AttentionGroup]
+    canvas: Tensor | None = None
+    conditioned: Tensor | None = None
+    adapted: list[AdaptedRows] = field(default_factory=list)
 
 
 class KeyValueCache:
     """Keys and values of every layer, ``layers[l]`` [slots, 2 * G, E]: keys in the first G heads, values in the rest.
 
     Every row writes its own slot before attention reads, so a span always sees itself fresh. Whether what a slot
-    holds may be read by *later* steps is the denoiser's knowledge, not the cache's.
+    holds may be read by *later* steps is the denoiser's knowledge, not the cache's. ``predicted`` [slots, D] holds
+    what models that are conditioned on their own last prediction remember of it.
     """
 
-    def __init__(
-        self, layers: int, slots: int, heads: int, size: int, dtype: torch.dtype, device: torch.device
-    ) -> None:
-        self.layers = [torch.zeros(slots, 2 * heads, size, dtype=dtype, device=device) for _ in range(layers)]
+    def __init__(self, layers: list[Tensor], predicted: Tensor | None = None) -> None:
+        self.layers = layers
+        self.predicted = predicted
 
 
-@dataclass(frozen=True, slots=True)
-class TransformerShape:
-    """Sizes of a Llama-like transformer."""
+class Model(Protocol):
+    """A loaded model: ``forward`` gives hidden rows, ``head`` the logits of those rows that need them."""
 
-    layers: int
-    hidden: int
-    heads: int
-    kv_heads: int
-    head_size: int
-    intermediate: int
-    vocab: int
-    norm_eps: float
-    rope_theta: float
-    context_length: int
-    qkv_bias: bool = False
-    tied: bool = False
+    spec: ModelSpec
+    adapters: dict[str, ModelSpec]
+    """What each unmerged adapter makes of the model, by name; ``AdaptedRows`` counts them in this order."""
 
+    @property
+    def device(self) -> torch.device:
+        """Where the weights live."""
 
-@dataclass(frozen=True, slots=True)
-class TensorNames:
-    """Where a family keeps its tensors; layer tensors are given without ``.weight`` and with ``{n}`` for the layer."""
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of activations, keys and values."""
 
-    embedding: str
-    final_norm: str
-    head: str
-    attention_norm: str
-    query: str
-    key: str
-    value: str
-    output: str
-    mlp_norm: str
-    gate: str
-    up: str
-    down: str
+    @property
+    def parameters(self) -> int:
+        """Number of weights."""
 
+    def new_cache(self, slots: int) -> KeyValueCache:
+        """A cache of ``slots`` positions for this model."""
 
-@dataclass(frozen=True, slots=True)
-class ModelSpec:
-    """Everything the engine must know of a model besides its weights.
+    def forward(self, step: StepContext, cache: KeyValueCache) -> Tensor:
+        """Hidden rows [R, D] after the final norm; writes every row's keys and values into ``cache``."""
 
-    ``shifted``: the logits of row i predict position i + 1. ``block_length`` is the default for requests.
-    """
+    def head(self, hidden: Tensor) -> Tensor:
+        """Logits [M, V] in float32 of ``hidden`` [M, D]."""
 
-    family: str
-    shape: TransformerShape
-    names: TensorNames
-    attention: Attention
-    block_length: int
-    shifted: bool
-    mask_id: int
-    end_ids: tuple[int, ...]
+    def remember(self, cache: KeyValueCache, slots: Tensor, logits: Tensor) -> None:
+        """Keep what ``logits`` [M, V] predict for ``slots`` [M]; the next forward of these rows may build on it."""

@@ -10,13 +10,16 @@ from unmask.errors import InvalidCheckpointError
 _LARGEST = 2**31
 
 
-def integer(config: dict[str, Any], key: str, default: int | None = None, *, file: str = "config.json") -> int:
-    """A positive integer; ``default`` where the key is absent or null."""
+def integer(
+    config: dict[str, Any], key: str, default: int | None = None, *, least: int = 1, file: str = "config.json"
+) -> int:
+    """An integer from ``least`` on; ``default`` where the key is absent or null."""
     value = config.get(key)
     if value is None and default is not None:
         return default
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < _LARGEST:
-        raise InvalidCheckpointError(f"{file}: '{key}' is {value!r}, not a positive integer.")
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < _LARGEST:
+        kind = {0: "an integer from 0 on", 1: "a positive integer"}[least]
+        raise InvalidCheckpointError(f"{file}: '{key}' is {value!r}, not {kind}.")
     return value
 
 
@@ -28,6 +31,50 @@ def number(config: dict[str, Any], key: str, default: float, *, file: str = "con
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
         raise InvalidCheckpointError(f"{file}: '{key}' is {value!r}, not a positive number.")
     return float(value)
+
+
+def flag(config: dict[str, Any], key: str, default: bool) -> bool:
+    """True or false; ``default`` where the key is absent or null."""
+    value = config.get(key)
+    if value is None:
+        return default
+    if not isinstance(value, bool):
+        raise InvalidCheckpointError(f"config.json: '{key}' is {value!r}, neither true nor false.")
+    return value
+
+
+def integers(config: dict[str, Any], key: str) -> list[int]:
+    """A list of integers; empty where the key is absent or null."""
+    value = config.get(key)
+    value = [] if value is None else value
+    if not isinstance(value, list) or not all(isinstance(item, int) for item in value):
+        raise InvalidCheckpointError(f"config.json: '{key}' is {value!r}, not a list of integers.")
+    return value
+
+
+def head_size(config: dict[str, Any], hidden: int, heads: int) -> int:
+    """``head_dim``; where it is absent, the heads share the hidden size evenly."""
+    if config.get("head_dim") is None and hidden % heads:
+        raise InvalidCheckpointError(f"config.json: {heads} heads do not share a hidden size of {hidden} evenly.")
+    return integer(config, "head_dim", hidden // heads)
+
+
+def rope(config: dict[str, Any], theta: float, share: float = 1.0) -> tuple[float, float]:
+    """Base and rotating share of a head, from their own keys or, as newer files have it, from ``rope_parameters``.
+
+    ``theta`` and ``share`` are taken where the keys are absent. Raises ``InvalidCheckpointError`` for scaled rotation.
+    """
+    values = config
+    for key in ("rope_scaling", "rope_parameters"):
+        nested = config.get(key) or {}
+        plain = isinstance(nested, dict) and not any(isinstance(value, dict) for value in nested.values())
+        if not plain or nested.get("rope_type", nested.get("type", "default")) != "default":
+            raise InvalidCheckpointError(
+                f"config.json: '{key}' is {nested!r}; Unmask implements plain rotary embeddings only.",
+                hint="Serving this checkpoint needs something that Unmask does not have.",
+            )
+        values = values | {name: value for name, value in nested.items() if value is not None}
+    return number(values, "rope_theta", theta), number(values, "partial_rotary_factor", share)
 
 
 def token_ids(*values: Any) -> tuple[int, ...]:

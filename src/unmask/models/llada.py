@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from unmask.models.base import TensorNames, TransformerShape
-from unmask.models.config import integer, number, refuse_other_values
-
-ARCHITECTURE = "LLaDAModelLM"
-MASK_ID = 126336
-END_TOKENS = ("<|eot_id|>",)
+from unmask.models.config import flag, head_size, integer, number, refuse_other_values, rope
+from unmask.models.family import Family
+from unmask.models.samplers import FULL
+from unmask.models.spec import TensorNames, TransformerShape
 
 NAMES = TensorNames(
     embedding="model.transformer.wte",
@@ -50,16 +48,31 @@ def shape(config: dict[str, Any]) -> TransformerShape:
     """Sizes from ``config.json``. Raises ``InvalidCheckpointError`` naming a key we cannot honour."""
     refuse_other_values(config, _ASSUMED)
     hidden, heads = integer(config, "d_model"), integer(config, "n_heads")
+    size = head_size(config, hidden, heads)
+    theta, share = rope(config, 10000.0)
     return TransformerShape(
         layers=integer(config, "n_layers"),
         hidden=hidden,
         heads=heads,
         kv_heads=integer(config, "n_kv_heads", heads),
-        head_size=hidden // heads,
+        head_size=size,
         intermediate=integer(config, "mlp_hidden_size", integer(config, "mlp_ratio", 4) * hidden),
         vocab=integer(config, "embedding_size", integer(config, "vocab_size")),
         norm_eps=number(config, "rms_norm_eps", 1e-5),
-        rope_theta=number(config, "rope_theta", 10000.0),
+        rope_theta=theta,
         context_length=integer(config, "max_sequence_length"),
-        tied=bool(config.get("weight_tying", False)),
+        rotary_size=round(share * size),
+        tied=flag(config, "weight_tying", False),
     )
+
+
+FAMILY = Family(
+    name="llada",
+    architectures=("LLaDAModelLM",),
+    shape=shape,
+    tensors=NAMES,
+    sampler=FULL,
+    mask_id=126336,
+    mask_tokens=("<|mdm_mask|>",),
+    end_tokens=("<|eot_id|>",),
+)

@@ -1,79 +1,72 @@
-"""The table of families, and from a checkpoint's ``config.json`` to its ``ModelSpec``."""
+"""The table of families, and from a checkpoint's ``config.json`` to its ``ModelSpec``. No tensors here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-from unmask.checkpoints.directory import Checkpoint, read_json
+from unmask.checkpoints.directory import Checkpoint
 from unmask.errors import InvalidCheckpointError, InvalidValueError, UnknownArchitectureError
-from unmask.models import dream, llada
-from unmask.models.base import ModelSpec, TensorNames, TransformerShape
+from unmask.models import dream, fast_dllm_v2, gemma_spec, llada, llada2, llada_moe, rnd1, sdar
 from unmask.models.config import integer, refuse_other_values, token_ids
-from unmask.params import Attention
+from unmask.models.family import Family
+from unmask.models.gemma_spec import GemmaShape
+from unmask.models.samplers import D2F, DIFFUSION_GEMMA, FULL, Sampler, renoise_defaults
+from unmask.models.spec import ModelSpec, Shape, TransformerShape
 
-DEFAULT_BLOCK_LENGTH = 32
+_GEMMA = Family("diffusion_gemma", (gemma_spec.ARCHITECTURE,), gemma_spec.shape, tensors=None, sampler=DIFFUSION_GEMMA)
 
-
-@dataclass(frozen=True, slots=True)
-class Family:
-    """One row of the table: what distinguishes a family from its relatives."""
-
-    name: str
-    shape: Callable[[dict[str, Any]], TransformerShape]
-    tensors: TensorNames
-    shifted: bool
-    mask_id: int
-    end_tokens: tuple[str, ...]
-
-
-FAMILIES = {
-    llada.ARCHITECTURE: Family("llada", llada.shape, llada.NAMES, False, llada.MASK_ID, llada.END_TOKENS),
-    dream.ARCHITECTURE: Family("dream", dream.shape, dream.NAMES, True, dream.MASK_ID, dream.END_TOKENS),
+FAMILIES: dict[str, Family] = {
+    architecture: family
+    for family in (
+        llada.FAMILY,
+        llada_moe.FAMILY,
+        llada2.FAMILY,
+        dream.FAMILY,
+        sdar.FAMILY,
+        sdar.MOE_FAMILY,
+        fast_dllm_v2.FAMILY,
+        rnd1.FAMILY,
+        _GEMMA,
+    )
+    for architecture in family.architectures
 }
 
 
 def describe(checkpoint: Checkpoint, *, attention: str | None = None, adapted: bool = False) -> ModelSpec:
     """The spec of ``checkpoint``.
 
-    Attention is ``attention`` if given, else what the config's own ``attention`` says, else block-causal for an
-    ``adapted`` model (D2F adapters) or one whose config has a ``block_size``, else full. Raises
-    ``UnknownArchitectureError`` or ``InvalidCheckpointError``.
+    Models with full attention may be adapted to attend block by block: they do if ``attention`` says so, or else the
+    config's own ``attention``, or else for an ``adapted`` model (D2F adapters) or one whose config has a
+    ``block_size``. Raises ``UnknownArchitectureError``, ``InvalidCheckpointError``, or ``InvalidValueError`` for an
+    ``attention`` that the model has not.
     """
     config = checkpoint.config
     family = _family(config)
-    refuse_other_values(config, {"grid_anchor": "prompt_end"})
     shape = family.shape(config)
-    _check_heads(shape)
-    block_length = integer(config, "block_size", min(DEFAULT_BLOCK_LENGTH, shape.context_length))
-    if block_length > shape.context_length:
-        raise InvalidCheckpointError(
-            f"config.json: block_size {block_length} exceeds the context of {shape.context_length}."
-        )
-    mask_id = config.get("mask_token_id")
-    mask_id = family.mask_id if mask_id is None else mask_id
-    end_ids = token_ids(
-        config.get("eos_token_id"),
-        checkpoint.generation.get("eos_token_id"),
-        [token.get("id") for token in _added_tokens(checkpoint) if token.get("content") in family.end_tokens],
-    )
-    for index in (mask_id, *end_ids):
-        if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < shape.vocab:
-            raise InvalidCheckpointError(
-                f"The checkpoint names the token id {index!r} (mask_token_id, eos_token_id), but the model has "
-                f"{shape.vocab} tokens.",
-                hint="Repair config.json or generation_config.json.",
-            )
+    if isinstance(shape, TransformerShape):
+        _check_shape(shape)
+    sampler = _sampler(family, config, attention, adapted)
+    refuse_other_values(config, {"grid_anchor": sampler.anchor})
+    tokens = checkpoint.added_tokens()
+    mask_id = _mask_id(family, checkpoint, tokens, shape.vocab)
+    end_ids = _end_ids(family, checkpoint, tokens)
+    _check_ids(end_ids if mask_id is None else (mask_id, *end_ids), shape.vocab)
     return ModelSpec(
         family=family.name,
         shape=shape,
         names=family.tensors,
-        attention=_attention(attention or config.get("attention"), adapted or "block_size" in config),
-        block_length=block_length,
+        attention=sampler.attention,
+        denoiser=sampler.denoiser,
+        anchor=sampler.anchor,
+        block_length=_block_length(sampler, config, shape),
+        max_tokens=sampler.max_tokens,
         shifted=family.shifted,
         mask_id=mask_id,
         end_ids=end_ids,
+        rules=sampler.rules,
+        caches=sampler.caches,
+        defaults=renoise_defaults(checkpoint.generation) if sampler is DIFFUSION_GEMMA else dict(sampler.defaults),
+        sliding_window=shape.window if isinstance(shape, GemmaShape) else 0,
     )
 
 
@@ -88,24 +81,81 @@ def _family(config: dict[str, Any]) -> Family:
     return FAMILIES[architecture]
 
 
-def _check_heads(shape: TransformerShape) -> None:
-    if shape.hidden % shape.heads or shape.heads % shape.kv_heads or shape.head_size % 2:
+def _check_shape(shape: TransformerShape) -> None:
+    """Raise ``InvalidCheckpointError`` for sizes that contradict each other."""
+    faults = []
+    if shape.heads % shape.kv_heads:
+        faults.append(f"{shape.heads} heads do not share {shape.kv_heads} key/value heads evenly")
+    if shape.rotary_size % 2 or not 0 < shape.rotary_size <= shape.head_size:
+        faults.append(f"{shape.rotary_size} of {shape.head_size} dimensions of a head cannot rotate")
+    if (experts := shape.experts) is not None:
+        size, rest = divmod(experts.experts, experts.groups)
+        if rest or (experts.groups > 1 and size < 2) or experts.groups_used > experts.groups:
+            faults.append(f"{experts.experts} experts cannot stand in {experts.groups} groups")
+        elif experts.used > size * experts.groups_used:
+            faults.append(f"{experts.used} of {size * experts.groups_used} experts cannot be chosen")
+    if faults:
+        raise InvalidCheckpointError(f"config.json: {faults[0]}.", hint="Is it the one that came with the weights?")
+
+
+def _sampler(family: Family, config: dict[str, Any], asked: str | None, adapted: bool) -> Sampler:
+    wanted = asked or config.get("attention")
+    if wanted is None:
+        return D2F if family.sampler is FULL and (adapted or "block_size" in config) else family.sampler
+    offered = (FULL, D2F) if family.sampler is FULL else (family.sampler,)
+    for sampler in offered:
+        if sampler.attention == wanted:
+            return sampler
+    raise InvalidValueError(
+        f"Unknown attention {wanted!r} for a model of the {family.name} family.",
+        hint=f"Use {' or '.join(repr(sampler.attention) for sampler in offered)}.",
+        param="attention",
+    )
+
+
+def _block_length(sampler: Sampler, config: dict[str, Any], shape: Shape) -> int:
+    block_length = integer(config, sampler.block_key, min(sampler.block_length, shape.context_length))
+    if block_length > shape.context_length:
         raise InvalidCheckpointError(
-            f"config.json: {shape.heads} heads and {shape.kv_heads} key/value heads do not divide a hidden size of "
-            f"{shape.hidden} into even heads."
+            f"config.json: {sampler.block_key} {block_length} exceeds the context of {shape.context_length}."
         )
+    return block_length
 
 
-def _attention(asked: str | None, block_causal: bool) -> Attention:
-    if asked is None:
-        return "block_causal" if block_causal else "full"
-    if asked == "full":
-        return "full"
-    if asked == "block_causal":
-        return "block_causal"
-    raise InvalidValueError(f"Unknown attention {asked!r}.", hint="Use 'full' or 'block_causal'.", param="attention")
+def _mask_id(family: Family, checkpoint: Checkpoint, tokens: dict[str, int], vocab: int) -> Any:
+    """What the config says (it may be no id at all), else the tokenizer, else the family."""
+    if family.mask_id is None:
+        return None
+    said = checkpoint.config.get("mask_token_id")
+    if said is not None:
+        return said
+    for text in (checkpoint.mask_token(), *family.mask_tokens):
+        if text in tokens:
+            return tokens[text]
+    if family.mask_id >= vocab:
+        raise InvalidCheckpointError(
+            f"Neither config.json nor the tokenizer says which token is the mask, and {family.mask_id}, which it is in "
+            f"published {family.name} models, is none of this model's {vocab} tokens.",
+            hint='Add "mask_token_id" to config.json.',
+        )
+    return family.mask_id
 
 
-def _added_tokens(checkpoint: Checkpoint) -> list[dict[str, Any]]:
-    tokens = read_json(checkpoint.path / "tokenizer.json", optional=True).get("added_tokens")
-    return [token for token in tokens if isinstance(token, dict)] if isinstance(tokens, list) else []
+def _end_ids(family: Family, checkpoint: Checkpoint, tokens: dict[str, int]) -> tuple[int, ...]:
+    text_config = checkpoint.config.get("text_config")
+    return token_ids(
+        checkpoint.config.get("eos_token_id"),
+        text_config.get("eos_token_id") if isinstance(text_config, dict) else None,
+        checkpoint.generation.get("eos_token_id"),
+        [tokens[text] for text in family.end_tokens if text in tokens],
+    )
+
+
+def _check_ids(ids: tuple[Any, ...], vocab: int) -> None:
+    for index in ids:
+        if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < vocab:
+            raise InvalidCheckpointError(
+                f"The checkpoint names the token id {index!r} (mask_token_id, eos_token_id), but the model has "
+                f"{vocab} tokens.",
+                hint="Repair config.json or generation_config.json.",
+            )

@@ -1,10 +1,11 @@
-"""The Llama-like transformer that LLaDA, Dream and their kin share: RMSNorm, rotary attention, SwiGLU.
+"""The Llama-like transformer that all families but Gemma's share: RMSNorm, rotary attention, SwiGLU or experts.
 
 Shape letters as in ``models/base.py``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -12,36 +13,61 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from unmask.checkpoints.weights import WeightReader
-from unmask.models.base import KeyValueCache, ModelSpec, StepContext, TensorNames, TransformerShape
+from unmask.models.base import KeyValueCache, StepContext
+from unmask.models.experts import Experts
+from unmask.models.feed_forward import SwiGlu
+from unmask.models.linear import Linear
+from unmask.models.spec import ModelSpec, TensorNames, TransformerShape
 
 
 @dataclass(slots=True)
-class LayerWeights:
-    """One layer; ``qkv`` stacks query, key and value rows, ``gate_up`` the two halves of SwiGLU."""
+class Layer:
+    """One layer. ``qkv`` gives all query, key and value heads, in that order.
+
+    ``head_norm`` [H + G, E] weighs each query and key head after its norm; ``None`` in models that do not norm them.
+    """
 
     attention_norm: Tensor
-    qkv: Tensor
-    qkv_bias: Tensor | None
-    output: Tensor
+    qkv: Linear
+    head_norm: Tensor | None
+    output: Linear
     mlp_norm: Tensor
-    gate_up: Tensor
-    down: Tensor
+    mlp: SwiGlu | Experts
+
+    def linears(self) -> Iterator[Linear]:
+        """Its matrix products, other than a router's and routed experts'."""
+        yield self.qkv
+        yield self.output
+        yield from self.mlp.linears()
+
+    @property
+    def parameters(self) -> int:
+        """Number of weights."""
+        norms = self.attention_norm.numel() + self.mlp_norm.numel()
+        if self.head_norm is not None:
+            norms += 2 * self.head_norm.shape[-1]
+        return norms + self.qkv.parameters + self.output.parameters + self.mlp.parameters
 
 
 class Transformer:
     """A loaded model: ``forward`` gives hidden rows, ``head`` the logits of those rows that need them."""
 
     def __init__(self, spec: ModelSpec, weights: WeightReader) -> None:
+        """``spec`` must have a ``TransformerShape``, and names."""
         shape, names = spec.shape, spec.names
+        assert isinstance(shape, TransformerShape)
+        assert names is not None
         self.spec = spec
+        self.adapters: dict[str, ModelSpec] = {}
+        self.shape = shape
         self.embedding = weights.take(f"{names.embedding}.weight", (shape.vocab, shape.hidden))
         self.layers = [_read_layer(weights, shape, names, n) for n in range(shape.layers)]
         self.final_norm = weights.take(f"{names.final_norm}.weight", (shape.hidden,))
-        self.output_head = (
-            self.embedding if shape.tied else weights.take(f"{names.head}.weight", (shape.vocab, shape.hidden))
-        )
-        weights.check_all_taken(lambda name: name.endswith(".inv_freq") or (shape.tied and names.head in name))
-        exponents = torch.arange(0, shape.head_size, 2, dtype=torch.float32) / shape.head_size
+        head = [(names.head, shape.vocab)]
+        self.output_head = Linear(head, self.embedding) if shape.tied else Linear.read(weights, head, shape.hidden)
+        copied = f"{names.head}.weight" if shape.tied else None
+        weights.check_all_taken(lambda name: name.endswith(".inv_freq") or name == copied)
+        exponents = torch.arange(0, shape.rotary_size, 2, dtype=torch.float32) / shape.rotary_size
         self._frequencies = (1.0 / shape.rope_theta**exponents).to(self.device)
 
     @property
@@ -51,52 +77,60 @@ class Transformer:
 
     @property
     def dtype(self) -> torch.dtype:
-        """The weights' type."""
+        """The type of activations, keys and values."""
         return self.embedding.dtype
 
     @property
     def parameters(self) -> int:
         """Number of weights."""
-        per_layer = sum(
-            tensor.numel()
-            for layer in self.layers
-            for tensor in (layer.attention_norm, layer.qkv, layer.output, layer.mlp_norm, layer.gate_up, layer.down)
-        )
-        head = 0 if self.spec.shape.tied else self.output_head.numel()
-        return per_layer + self.embedding.numel() + self.final_norm.numel() + head
+        head = 0 if self.shape.tied else self.output_head.parameters
+        layers = sum(layer.parameters for layer in self.layers)
+        return self.embedding.numel() + layers + self.final_norm.numel() + head
+
+    def linears(self) -> Iterator[Linear]:
+        """The matrix products that adapters and quantisation may change; a tied head is the embedding's, not theirs."""
+        for layer in self.layers:
+            yield from layer.linears()
+        if not self.shape.tied:
+            yield self.output_head
 
     def new_cache(self, slots: int) -> KeyValueCache:
         """A cache of ``slots`` positions for this model."""
-        shape = self.spec.shape
-        return KeyValueCache(shape.layers, slots, shape.kv_heads, shape.head_size, self.dtype, self.device)
+        size = (slots, 2 * self.shape.kv_heads, self.shape.head_size)
+        return KeyValueCache([torch.zeros(size, dtype=self.dtype, device=self.device) for _ in self.layers])
 
     def forward(self, step: StepContext, cache: KeyValueCache) -> Tensor:
         """Hidden rows [R, D] after the final norm; writes every row's keys and values into ``cache``."""
-        eps = self.spec.shape.norm_eps
+        eps = self.shape.norm_eps
         hidden = F.embedding(step.token_ids, self.embedding)
-        # Angles are float32 whatever the weights are, as in the references; [R, 1, E / 2].
+        # Angles are float32 whatever the weights are, as in the references; [R, 1, rotary_size / 2].
         angles = torch.outer(step.positions.float(), self._frequencies).unsqueeze(1)
         cos, sin = angles.cos(), angles.sin()
         for layer, slots in zip(self.layers, cache.layers, strict=True):
             normed = F.rms_norm(hidden, hidden.shape[-1:], layer.attention_norm, eps)
-            hidden = hidden + F.linear(self._attend(layer, normed, cos, sin, step, slots), layer.output)
+            hidden = hidden + layer.output(self._attend(layer, normed, cos, sin, step, slots), step.adapted)
             normed = F.rms_norm(hidden, hidden.shape[-1:], layer.mlp_norm, eps)
-            gate, up = F.linear(normed, layer.gate_up).chunk(2, dim=-1)
-            hidden = hidden + F.linear(F.silu(gate) * up, layer.down)
+            hidden = hidden + layer.mlp(normed, step.adapted)
         return F.rms_norm(hidden, hidden.shape[-1:], self.final_norm, eps)
 
     def head(self, hidden: Tensor) -> Tensor:
         """Logits [M, V] in float32 of ``hidden`` [M, D]."""
-        return F.linear(hidden, self.output_head).float()
+        return self.output_head(hidden).float()
+
+    def remember(self, cache: KeyValueCache, slots: Tensor, logits: Tensor) -> None:
+        """Nothing: this model sees tokens only, never its own last prediction."""
 
     def _attend(
-        self, layer: LayerWeights, normed: Tensor, cos: Tensor, sin: Tensor, step: StepContext, slots: Tensor
+        self, layer: Layer, normed: Tensor, cos: Tensor, sin: Tensor, step: StepContext, slots: Tensor
     ) -> Tensor:
         """Attention output [R, H * E]: rotate, write keys and values, then read what each group sees."""
-        shape = self.spec.shape
+        shape = self.shape
         heads, kv_heads, size = shape.heads, shape.kv_heads, shape.head_size
-        qkv = F.linear(normed, layer.qkv, layer.qkv_bias).view(-1, heads + 2 * kv_heads, size)
-        _rotate(qkv[:, : heads + kv_heads], cos, sin)
+        qkv = layer.qkv(normed, step.adapted).view(-1, heads + 2 * kv_heads, size)
+        query_key = qkv[:, : heads + kv_heads]
+        if layer.head_norm is not None:
+            query_key.copy_(F.rms_norm(query_key, (size,), eps=shape.norm_eps) * layer.head_norm)
+        _rotate(query_key[..., : shape.rotary_size], cos, sin)
         query, key_value = qkv[:, :heads], qkv[:, heads:]
         slots.index_copy_(0, step.write_slots, key_value)
         outputs = []
@@ -118,32 +152,39 @@ class Transformer:
 
 
 def _rotate(heads: Tensor, cos: Tensor, sin: Tensor) -> None:
-    """Rotary embedding in place on [R, heads, E], halves rotated against each other; ``cos``, ``sin`` [R, 1, E / 2]."""
+    """Rotary embedding in place on [R, heads, N], halves rotated against each other; ``cos``, ``sin`` [R, 1, N / 2]."""
     first, second = heads.chunk(2, dim=-1)
     rotated = first * cos - second * sin
     second.copy_(second * cos + first * sin)
     first.copy_(rotated)
 
 
-def _read_layer(weights: WeightReader, shape: TransformerShape, names: TensorNames, n: int) -> LayerWeights:
-    def matrix(name: str, rows: int, columns: int) -> Tensor:
-        return weights.take(f"{name.format(n=n)}.weight", (rows, columns))
+def _read_layer(weights: WeightReader, shape: TransformerShape, names: TensorNames, n: int) -> Layer:
+    hidden, heads, kv_heads, size = shape.hidden, shape.heads, shape.kv_heads, shape.head_size
 
-    def norm(name: str) -> Tensor:
-        return weights.take(f"{name.format(n=n)}.weight", (shape.hidden,))
+    def name(pattern: str) -> str:
+        return pattern.format(n=n)
 
-    projections = [
-        (names.query, shape.heads * shape.head_size),
-        (names.key, shape.kv_heads * shape.head_size),
-        (names.value, shape.kv_heads * shape.head_size),
-    ]
-    bias = [weights.take(f"{name.format(n=n)}.bias", (rows,)) for name, rows in projections if shape.qkv_bias]
-    return LayerWeights(
-        attention_norm=norm(names.attention_norm),
-        qkv=torch.cat([matrix(name, rows, shape.hidden) for name, rows in projections]),
-        qkv_bias=torch.cat(bias) if bias else None,
-        output=matrix(names.output, shape.hidden, shape.heads * shape.head_size),
-        mlp_norm=norm(names.mlp_norm),
-        gate_up=torch.cat([matrix(name, shape.intermediate, shape.hidden) for name in (names.gate, names.up)]),
-        down=matrix(names.down, shape.hidden, shape.intermediate),
+    def norm(pattern: str, width: int) -> Tensor:
+        return weights.take(f"{name(pattern)}.weight", (width,))
+
+    sizes = {names.query: heads * size, names.key: kv_heads * size, names.value: kv_heads * size}
+    if names.qkv:
+        sizes = {names.qkv: (heads + 2 * kv_heads) * size}
+    head_norm = None
+    if shape.qk_norm:
+        query, key = norm(names.query_norm, size), norm(names.key_norm, size)
+        head_norm = torch.cat([query.expand(heads, size), key.expand(kv_heads, size)])
+    mlp: SwiGlu | Experts
+    if shape.experts is not None and n in shape.expert_layers:
+        mlp = Experts.read(weights, shape.experts, names, hidden, n)
+    else:
+        mlp = SwiGlu.read(weights, (name(names.gate), name(names.up), name(names.down)), hidden, shape.intermediate)
+    return Layer(
+        attention_norm=norm(names.attention_norm, hidden),
+        qkv=Linear.read(weights, [(name(part), rows) for part, rows in sizes.items()], hidden, bias=shape.qkv_bias),
+        head_norm=head_norm,
+        output=Linear.read(weights, [(name(names.output), hidden)], heads * size),
+        mlp_norm=norm(names.mlp_norm, hidden),
+        mlp=mlp,
     )

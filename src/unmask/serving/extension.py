@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Annotated, Any, Literal
 
 import msgspec
 
 from unmask import __version__
 from unmask.engine.completion import Completion
+from unmask.params import GenerationParams
 from unmask.serving.wire import Only, WireModel
 
 ENGINE = f"unmask/{__version__}"
@@ -19,20 +21,38 @@ class UnmaskOptions(WireModel):
     rule: str | None = None
     steps: int | None = None
     block_length: int | None = None
+    sub_block_length: int | None = None
     threshold: float | None = None
     factor: float | None = None
+    alg_temp: float | None = None
     add_threshold: float | None = None
     activate_threshold: float | None = None
     max_live_blocks: int | None = None
+    edit_threshold: float | None = None
+    max_edit_steps: int | None = None
+    min_commits: int | None = None
+    entropy_bound: float | None = None
+    t_min: float | None = None
+    t_max: float | None = None
+    stability_threshold: int | None = None
+    confidence_threshold: float | None = None
     cache: str | None = None
-    canvas: Literal["frames"] | None = None
-    ignore_eos: bool | None = None
     early_exit: bool | None = None
     end_tokens: str | None = None
     cfg_scale: float | None = None
+    canvas: Literal["frames"] | None = None
+    ignore_eos: bool | None = None
     lookahead: Annotated[Any, Only()] = None
     priority: Annotated[Any, Only()] = None
     deadline_ms: Annotated[Any, Only()] = None
+
+    def decoding(self) -> dict[str, Any]:
+        """The options that go into ``GenerationParams`` as they are."""
+        return {name: getattr(self, name) for name in _DECODING}
+
+
+# ``ignore_eos`` has a second name in some dialects, which settle it themselves.
+_DECODING = tuple({field.name for field in fields(GenerationParams)} & {*UnmaskOptions.model_fields} - {"ignore_eos"})
 
 
 class GenerationReport(msgspec.Struct, frozen=True):

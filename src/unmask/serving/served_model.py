@@ -23,19 +23,24 @@ from unmask.errors import (
     QueueFullError,
 )
 from unmask.metrics import Metrics
-from unmask.params import GenerationParams, resolve
+from unmask.params import GenerationParams, ModelInfo
+from unmask.resolve import resolve
 from unmask.serving.admission import Admission
 
 
 class ServedModel:
     """Engine, tokenizer and chat template under one name, behind a queue of bounded length.
 
+    ``variants`` by their names on the wire: the model itself, then ``name:adapter`` for what its adapters make of it.
     ``capacity`` bounds the requests in the engine, running and waiting together.
     """
 
     def __init__(self, engine: EngineClient, prompts: PromptEncoder, *, name: str, capacity: int) -> None:
         self.engine = engine
         self.name = name
+        self.variants = {
+            f"{name}:{adapter}" if adapter else name: model for adapter, model in engine.models.items()
+        }
         self.created = int(time.time())
         self.tokenizer = prompts.tokenizer
         self.template = prompts.template
@@ -45,12 +50,13 @@ class ServedModel:
         self._occupied = 0
         engine.on_step = self.metrics.step
 
-    def check_name(self, name: str | None) -> None:
-        """Raises ``ModelNotFoundError`` unless ``name`` is this model, or not said."""
-        if name is not None and name != self.name:
-            raise ModelNotFoundError(
-                f"Model '{name[:100]}' is not served here.", hint=f"Use '{self.name}'.", param="model"
-            )
+    def find(self, name: str | None) -> tuple[str, ModelInfo]:
+        """The variant called ``name``, the model itself if it is not said. Raises ``ModelNotFoundError``."""
+        name = self.name if name is None else name
+        if name not in self.variants:
+            served = ", ".join(f"'{variant}'" for variant in self.variants)
+            raise ModelNotFoundError(f"Model '{name[:100]}' is not served here.", hint=f"Use {served}.", param="model")
+        return name, self.variants[name]
 
     def check_alive(self) -> None:
         """Raises ``EngineUnavailableError`` unless the engine takes requests."""
@@ -83,16 +89,11 @@ class ServedModel:
         encode = partial(self.tokenizer.encode_text, add_begin=add_begin)
         return await asyncio.to_thread(lambda: [encode(text) for text in texts])
 
-    def admit(self, prompts: list[list[int]], params: GenerationParams) -> Admission:
+    def admit(self, prompts: list[list[int]], params: GenerationParams, variant: ModelInfo) -> Admission:
         """Check ``params`` for each prompt. Raises what ``resolve`` raises, or ``EngineUnavailableError``."""
-        requests = [self._request(prompt, params) for prompt in prompts]
+        requests = [_request(prompt, params, variant) for prompt in prompts]
         self.check_alive()
         return Admission(self, requests)
-
-    def _request(self, prompt: list[int], params: GenerationParams) -> TextRequest:
-        if not prompt:
-            raise InvalidValueError("The prompt is empty.", hint="Give at least one token.", param="prompt")
-        return TextRequest(prompt, resolve(params, self.engine.model, len(prompt)), params.stop)
 
     @contextmanager
     def places(self, count: int) -> Iterator[None]:
@@ -104,6 +105,12 @@ class ServedModel:
             yield
         finally:
             self._occupied -= count
+
+
+def _request(prompt: list[int], params: GenerationParams, variant: ModelInfo) -> TextRequest:
+    if not prompt:
+        raise InvalidValueError("The prompt is empty.", hint="Give at least one token.", param="prompt")
+    return TextRequest(prompt, resolve(params, variant, len(prompt)), params.stop)
 
 
 def _of_app(request: Request) -> ServedModel:

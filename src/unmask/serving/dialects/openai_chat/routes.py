@@ -22,12 +22,12 @@ router = APIRouter(route_class=JsonRoute)
 @router.post("/v1/chat/completions")
 async def create_chat_completion(body: ChatRequest, request: Request, model: Served) -> Response:
     """Answer a conversation, streamed or at once."""
-    model.check_name(body.model)
+    name, variant = model.find(body.model)
     chat = parse(body)
     with field_names(**chat.names):
         prompt = await model.encode_chat(chat.messages)
-        admission = model.admit([prompt], chat.params)
-    head = Head.new("chatcmpl", model.name)
+        admission = model.admit([prompt], chat.params, variant)
+    head = Head.new("chatcmpl", name)
     if body.stream:
         encoder = ChatStream(head, model.cells, include_usage=chat.include_usage)
         return EventStream(admission, encoder, request.app.state.settings.keep_alive_seconds)

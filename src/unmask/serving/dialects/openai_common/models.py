@@ -1,4 +1,4 @@
-"""GET /v1/models and /v1/models/{id}: the one model served here."""
+"""GET /v1/models and /v1/models/{id}: what is served here."""
 
 from __future__ import annotations
 
@@ -13,30 +13,33 @@ router = APIRouter()
 
 @router.get("/v1/models")
 async def list_models(model: Served) -> dict[str, Any]:
-    """All models, of which there is one."""
-    return {"object": "list", "data": [_card(model)]}
+    """The model, and what its adapters make of it."""
+    return {"object": "list", "data": [_card(model, name) for name in model.variants]}
 
 
 @router.get("/v1/models/{name:path}")
 async def retrieve_model(name: str, model: Served) -> dict[str, Any]:
     """The model ``name``."""
-    model.check_name(name)
-    return _card(model)
+    return _card(model, model.find(name)[0])
 
 
-def _card(model: ServedModel) -> dict[str, Any]:
-    info = model.engine.model
+def _card(model: ServedModel, name: str) -> dict[str, Any]:
+    info = model.variants[name]
     return {
-        "id": model.name,
+        "id": name,
         "object": "model",
         "created": model.created,
         "owned_by": "unmask",
         "max_model_len": info.context_length,
+        "parent": model.name if info.adapter else None,
         "unmask": {
             "paradigm": "diffusion",
             "family": info.family,
             "attention": info.attention,
             "block_length": info.block_length,
+            "rules": info.rules,
+            "caches": info.caches,
+            "defaults": info.defaults,
             "parameters": info.parameters,
         },
     }

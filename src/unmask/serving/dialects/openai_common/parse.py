@@ -31,19 +31,8 @@ def parse_params(body: OpenAIRequest, max_tokens: int | None) -> GenerationParam
         seed=body.seed,
         stop=parse_stop(body),
         ignore_eos=bool(ignore_eos),
-        rule=options.rule,
-        steps=options.steps,
-        block_length=options.block_length,
-        threshold=options.threshold,
-        factor=options.factor,
-        add_threshold=options.add_threshold,
-        activate_threshold=options.activate_threshold,
-        max_live_blocks=options.max_live_blocks,
-        cache=options.cache,
-        early_exit=bool(options.early_exit),
-        end_tokens=options.end_tokens,
-        cfg_scale=options.cfg_scale,
         frames=options.canvas == "frames",
+        **options.decoding(),
     )
 
 

@@ -22,15 +22,15 @@ router = APIRouter(route_class=JsonRoute)
 @router.post("/v1/completions")
 async def create_completion(body: CompletionRequest, request: Request, model: Served) -> Response:
     """Continue each prompt, streamed or at once."""
-    model.check_name(body.model)
+    name, variant = model.find(body.model)
     parsed = parse(body)
     with field_names():
         model.check_count(len(parsed.texts) + len(parsed.ids))
         for ids in parsed.ids:
             model.check_length(ids, "prompt")
         prompts = [model.tokenizer.check_ids(ids) for ids in parsed.ids] or await model.encode_texts(parsed.texts)
-        admission = model.admit(prompts, parsed.params)
-    head = Head.new("cmpl", model.name)
+        admission = model.admit(prompts, parsed.params, variant)
+    head = Head.new("cmpl", name)
     if body.stream:
         encoder = CompletionStream(head, model.cells, include_usage=parsed.include_usage)
         return EventStream(admission, encoder, request.app.state.settings.keep_alive_seconds)

@@ -21,7 +21,7 @@ router = APIRouter(route_class=JsonRoute)
 @router.post("/tokenize")
 async def tokenize(body: TokenizeRequest, model: Served) -> Response:
     """The ids of a text, or of a conversation as the chat endpoint would see it."""
-    model.check_name(body.model)
+    model.find(body.model)
     ids = await _encode(body, model)
     pieces = await asyncio.to_thread(model.tokenizer.pieces, ids) if body.return_token_strs else None
     return json_response(Tokens(len(ids), model.engine.model.context_length, ids, pieces))
@@ -40,7 +40,7 @@ async def _encode(body: TokenizeRequest, model: ServedModel) -> list[int]:
 @router.post("/detokenize")
 async def detokenize(body: DetokenizeRequest, model: Served) -> Response:
     """The text of ids, special tokens shown."""
-    model.check_name(body.model)
+    model.find(body.model)
     model.check_length(body.tokens, "tokens")
     size = model.tokenizer.size
     for position, index in enumerate(body.tokens):

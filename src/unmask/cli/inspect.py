@@ -1,0 +1,64 @@
+"""``unmask inspect``: what a model is, and whether Unmask serves it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unmask.cli import options
+
+if TYPE_CHECKING:
+    from unmask.models.card import ModelCard
+
+Model = Annotated[str, typer.Argument(help="Model directory, .gguf file, hub id, or the embedded model's name.")]
+
+
+def inspect(model: Model, json: options.Json = False) -> None:
+    """Say what MODEL is and whether Unmask serves it, from the headers of its files alone."""
+    import msgspec
+
+    from unmask.errors import UnmaskError
+    from unmask.models.card import inspect_model
+
+    card = inspect_model(model)
+    typer.echo(msgspec.json.encode(card).decode() if json else _table(card))
+    if card.refusal is not None:
+        raise UnmaskError.from_code(card.refusal.code, card.refusal.message, card.refusal.remedy)
+
+
+def _table(card: ModelCard) -> str:
+    """One aligned line for each thing that is known."""
+    rows = {
+        "model": card.name or card.model,
+        "path": card.path,
+        "format": card.format,
+        "architecture": card.architecture,
+        "family": card.family,
+        "paradigm": card.paradigm,
+        "parameters": f"{card.parameters:,}" if card.parameters is not None else None,
+        "stored as": ", ".join(card.stored_as),
+        "weights": _size(card.weight_bytes),
+        "to serve": ", ".join(f"{_size(size)} in {dtype}" for dtype, size in card.memory_bytes.items()),
+        "context": f"{card.context_length:,} tokens" if card.context_length else None,
+        "block": f"{card.block_length} tokens" if card.block_length else None,
+        "attention": card.attention,
+        "mask id": str(card.mask_id) if card.mask_id is not None else None,
+        "end ids": ", ".join(map(str, card.end_ids)),
+        "rules": ", ".join(card.rules),
+        "caches": ", ".join(card.caches),
+    }
+    if card.family is not None:
+        rows["tokenizer"] = "yes" if card.tokenizer else "no"
+        rows["chat template"] = "yes" if card.chat_template else "no"
+    rows["served"] = card.how or "no"
+    width = max(map(len, rows)) + 2
+    return "\n".join(f"{label:<{width}}{value}" for label, value in rows.items() if value)
+
+
+def _size(count: int | None) -> str | None:
+    """``count`` bytes, in the unit that suits."""
+    if count is None:
+        return None
+    power = min(max((count.bit_length() - 1) // 10, 1), 3)
+    return f"{count / 1024**power:.1f} {' KMG'[power]}iB"

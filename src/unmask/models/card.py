@@ -1,0 +1,157 @@
+"""What a model is and whether Unmask serves it, from the headers of its files. No tensors here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from unmask.checkpoints.directory import Checkpoint, find_checkpoint, refuse_foreign
+from unmask.checkpoints.paradigm import Paradigm
+from unmask.checkpoints.safetensors_header import read_safetensors_headers
+from unmask.checkpoints.tokenizer_files import has_chat_template
+from unmask.errors import InvalidCheckpointError, UnmaskError
+from unmask.models.registry import describe
+from unmask.models.spec import ModelSpec
+from unmask.params import Attention
+
+_DTYPE_BYTES = {"float32": 4, "bfloat16": 2}
+_HOW = "native: float32 on CPUs, because not all of them compute in bfloat16; on GPUs the checkpoint's precision"
+# What the error of a path that is no checkpoint says of it; a checkpoint knows its paradigm itself.
+_PARADIGMS: dict[str, Paradigm] = {"adapter_not_model": "adapter", "not_a_text_model": "image"}
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why Unmask does not serve a model: the error's ``code`` and ``message``, and what to do."""
+
+    code: str
+    message: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelCard:
+    """All that can be told of a model without reading its tensors; ``None`` is what could not be found out.
+
+    ``how`` it is ``served``, or the ``refusal``. ``stored_as`` counts parameters by the name of their type in the file,
+    ``weight_bytes`` the bytes of all tensors. ``memory_bytes``: by dtype, what serving one request of a whole context
+    takes, namely (parameters + context_length * numbers that a position keeps in the key/value cache) * bytes of a
+    number; activations and logits come on top. ``rules`` and ``caches`` are those a request may choose, the default
+    first.
+    """
+
+    model: str
+    served: bool
+    how: str | None = None
+    refusal: Refusal | None = None
+    name: str | None = None
+    path: str | None = None
+    format: str | None = None
+    architecture: str | None = None
+    family: str | None = None
+    paradigm: Paradigm = "unknown"
+    parameters: int | None = None
+    stored_as: dict[str, int] = field(default_factory=dict)
+    weight_bytes: int | None = None
+    memory_bytes: dict[str, int] = field(default_factory=dict)
+    context_length: int | None = None
+    block_length: int | None = None
+    attention: Attention | None = None
+    mask_id: int | None = None
+    end_ids: tuple[int, ...] = ()
+    rules: tuple[str, ...] = ()
+    caches: tuple[str, ...] = ()
+    tokenizer: bool = False
+    chat_template: bool = False
+
+
+def inspect_model(model: str) -> ModelCard:
+    """The card of ``model``, which may be anything that ``open_checkpoint`` is given; nothing is downloaded.
+
+    Raises nothing of the catalogue: an error is the card's ``refusal``, and what was found before it is on the card.
+    """
+    facts: dict[str, Any] = {"model": model}
+    try:
+        for found in _facts(model):
+            facts |= found
+    except UnmaskError as error:
+        facts.setdefault("paradigm", _PARADIGMS.get(error.code, "unknown"))
+        refusal = Refusal(error.code, _printable(error.message), _printable(error.hint))
+        return ModelCard(served=False, refusal=refusal, **facts)
+    return ModelCard(served=True, how=_HOW, **facts)
+
+
+def _facts(model: str) -> Iterator[dict[str, Any]]:
+    """One group of the card's fields after the other. Raises as soon as something bars the model from being served."""
+    checkpoint = find_checkpoint(model, download=False)
+    yield {
+        "name": _printable(checkpoint.name),
+        "path": _printable(str(checkpoint.path)),
+        "format": checkpoint.format,
+        "architecture": checkpoint.architecture,
+        "paradigm": checkpoint.paradigm,
+    }
+    if checkpoint.header is not None:
+        yield _weights(checkpoint)
+    refuse_foreign(checkpoint)
+    text = _text(checkpoint)
+    yield text
+    spec = describe(checkpoint)
+    yield _decoding(spec)
+    weights = _weights(checkpoint)
+    yield weights
+    cache = spec.shape.context_length * spec.shape.cache_width
+    yield {"memory_bytes": {dtype: size * (weights["parameters"] + cache) for dtype, size in _DTYPE_BYTES.items()}}
+    if not text["tokenizer"]:
+        raise InvalidCheckpointError(
+            f"'{checkpoint.path}' has no tokenizer.", hint="Copy tokenizer.json from where the model is published."
+        )
+
+
+def _printable(text: str) -> str:
+    """``text``, which may have parts of a file's name that is not UTF-8, for any output."""
+    return text.encode(errors="backslashreplace").decode()
+
+
+def _text(checkpoint: Checkpoint) -> dict[str, Any]:
+    if checkpoint.header is not None:
+        metadata = checkpoint.header.metadata
+        return {
+            "tokenizer": "tokenizer.ggml.tokens" in metadata,
+            "chat_template": "tokenizer.chat_template" in metadata,
+        }
+    return {
+        "tokenizer": (checkpoint.path / "tokenizer.json").is_file(),
+        "chat_template": has_chat_template(checkpoint.path),
+    }
+
+
+def _decoding(spec: ModelSpec) -> dict[str, Any]:
+    names = ("family", "block_length", "attention", "mask_id", "end_ids", "rules", "caches")
+    return {name: getattr(spec, name) for name in names} | {"context_length": spec.shape.context_length}
+
+
+def _weights(checkpoint: Checkpoint) -> dict[str, Any]:
+    stored_as: dict[str, int] = {}
+    sizes: list[int | None] = []
+    for dtype, parameters, size in _tensors(checkpoint):
+        stored_as[dtype] = stored_as.get(dtype, 0) + parameters
+        sizes.append(size)
+    known = [size for size in sizes if size is not None]
+    return {
+        "parameters": sum(stored_as.values()),
+        "stored_as": stored_as,
+        "weight_bytes": sum(known) if len(known) == len(sizes) else None,
+    }
+
+
+def _tensors(checkpoint: Checkpoint) -> Iterator[tuple[str, int, int | None]]:
+    """Type, number of parameters and bytes of each tensor."""
+    if checkpoint.header is None:
+        for entry in read_safetensors_headers(checkpoint.weights).values():
+            yield entry.dtype, entry.parameters, entry.byte_count
+        return
+    for tensor in checkpoint.header.tensors.values():
+        yield tensor.type_name or f"type {tensor.type_number}", math.prod(tensor.shape), tensor.byte_count

@@ -1,0 +1,288 @@
+"""DiffusionGemma: one set of layers that encodes text causally and denoises a canvas beside it.
+
+A forward takes both kinds of rows at once. They differ in how they are embedded (a canvas row is told what was last
+predicted for it), in a scalar per layer, and in what they may see, which the step's attention groups say.
+
+Reference: transformers 5.24, google/diffusiongemma-26B-A4B-it. Shape letters as in ``models/base.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from unmask.checkpoints.weights import WeightReader
+from unmask.models.base import AttentionGroup, KeyValueCache, StepContext
+from unmask.models.experts import _grouped_product
+from unmask.models.gemma_spec import GemmaShape, LayerKind
+from unmask.models.linear import Linear
+from unmask.models.spec import ModelSpec
+
+_DECODER = "model.decoder"
+_ENCODER = "model.encoder.language_model"
+# The reference ties the encoder's weights and the head to the decoder's; text needs nothing of the vision tower.
+_UNREAD = ("model.encoder.", "lm_head.")
+# Probabilities held at once while predictions are turned into embeddings: 64 MiB of float32.
+_MOST_PROBABILITIES = 2**24
+
+
+@dataclass(slots=True)
+class GemmaLayer:
+    """One layer. ``qkv`` lacks the value part where values are the keys; ``experts_*`` stack all experts' matrices.
+
+    ``router`` and ``expert_scale`` are float32 whatever the model is: near ties decide which experts run.
+    """
+
+    kind: LayerKind
+    attention_norm: Tensor
+    qkv: Linear
+    query_norm: Tensor
+    key_norm: Tensor
+    output: Linear
+    attention_post_norm: Tensor
+    mlp_norm: Tensor
+    gate_up: Linear
+    down: Linear
+    mlp_post_norm: Tensor
+    router: Tensor
+    router_scale: Tensor
+    expert_scale: Tensor
+    experts_norm: Tensor
+    experts_gate_up: Tensor
+    experts_down: Tensor
+    experts_post_norm: Tensor
+    post_norm: Tensor
+    encoder_scalar: Tensor
+    decoder_scalar: Tensor
+
+
+class DiffusionGemma:
+    """A loaded model; see ``models.base.Model``."""
+
+    def __init__(self, spec: ModelSpec, weights: WeightReader) -> None:
+        assert isinstance(spec.shape, GemmaShape)
+        self.spec = spec
+        self.adapters: dict[str, ModelSpec] = {}
+        self.shape = shape = spec.shape
+        self.embedding = weights.take(f"{_DECODER}.embed_tokens.weight", (shape.vocab, shape.hidden))
+        self.layers = [_read_layer(weights, shape, n) for n in range(len(shape.layer_kinds))]
+        self.conditioning_norm = weights.take(f"{_DECODER}.self_conditioning.pre_norm.weight", (shape.hidden,))
+        self.conditioning_gate_up, self.conditioning_down = _read_mlp(weights, shape, f"{_DECODER}.self_conditioning")
+        self.final_norm = weights.take(f"{_DECODER}.norm.weight", (shape.hidden,))
+        weights.check_all_taken(lambda name: name.startswith(_UNREAD) or name.endswith(".inv_freq"))
+        # Rounded to the weights' type, as it was in training.
+        self._embedding_scale = torch.tensor(shape.hidden**0.5, dtype=self.dtype, device=self.device)
+        self._frequencies = {kind: _frequencies(kind).to(self.device) for kind in set(shape.layer_kinds)}
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights live."""
+        return self.embedding.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of activations, keys and values."""
+        return self.embedding.dtype
+
+    @property
+    def parameters(self) -> int:
+        """Number of weights."""
+        held = [getattr(layer, field.name) for layer in self.layers for field in fields(layer)]
+        tensors = [self.embedding, self.conditioning_norm, self.final_norm, *held]
+        return sum(linear.parameters for linear in self.linears()) + sum(
+            tensor.numel() for tensor in tensors if isinstance(tensor, Tensor)
+        )
+
+    def linears(self) -> Iterator[Linear]:
+        """All matrix products but the routers', the experts' and the head's."""
+        for layer in self.layers:
+            yield from (layer.qkv, layer.output, layer.gate_up, layer.down)
+        yield from (self.conditioning_gate_up, self.conditioning_down)
+
+    def new_cache(self, slots: int) -> KeyValueCache:
+        """A cache of ``slots`` positions for this model."""
+
+        def zeros(*size: int) -> Tensor:
+            return torch.zeros(slots, *size, dtype=self.dtype, device=self.device)
+
+        layers = [zeros(2 * kind.kv_heads, kind.head_size) for kind in self.shape.layer_kinds]
+        return KeyValueCache(layers, predicted=zeros(self.shape.hidden))
+
+    def forward(self, step: StepContext, cache: KeyValueCache) -> Tensor:
+        """Hidden rows [R, D] after the final norm; writes every row's keys and values into ``cache``."""
+        hidden = self._embed(step, cache)
+        rotations = {kind: _rotation(step.positions, self._frequencies[kind]) for kind in self._frequencies}
+        for layer, slots in zip(self.layers, cache.layers, strict=True):
+            hidden = self._layer(layer, hidden, rotations[layer.kind], step, slots)
+        return self._norm(hidden, self.final_norm)
+
+    def head(self, hidden: Tensor) -> Tensor:
+        """Logits [M, V] in float32 of ``hidden`` [M, D]."""
+        cap = self.shape.softcap
+        return F.linear(hidden, self.embedding).float().div_(cap).tanh_().mul_(cap)
+
+    def remember(self, cache: KeyValueCache, slots: Tensor, logits: Tensor) -> None:
+        """Keep the mean embedding under ``logits`` [M, V] (after any temperature) for ``slots`` [M]."""
+        assert cache.predicted is not None
+        chunk = max(1, _MOST_PROBABILITIES // self.shape.vocab)
+        for where, rows in zip(torch.split(slots, chunk), torch.split(logits, chunk), strict=True):
+            probabilities = rows.softmax(dim=-1, dtype=torch.float32).to(self.dtype)
+            cache.predicted.index_copy_(0, where, probabilities @ self.embedding * self._embedding_scale)
+
+    def _embed(self, step: StepContext, cache: KeyValueCache) -> Tensor:
+        """Embedded rows [R, D]; those of a canvas with what was predicted for them, which is zero if nothing was."""
+        embedded = F.embedding(step.token_ids, self.embedding) * self._embedding_scale
+        if step.canvas is None:
+            return embedded
+        predicted = torch.zeros_like(embedded)
+        if step.conditioned is not None:
+            assert cache.predicted is not None
+            predicted = torch.where(step.conditioned.unsqueeze(1), cache.predicted[step.write_slots], predicted)
+        gate_up = self.conditioning_gate_up(self._norm(predicted, self.conditioning_norm), step.adapted)
+        signal = self.conditioning_down(_geglu(gate_up), step.adapted)
+        # Every row goes through this MLP, for nothing if it is no canvas row: that costs less than picking rows out.
+        return torch.where(step.canvas.unsqueeze(1), self._norm(embedded + signal), embedded)
+
+    def _layer(
+        self, layer: GemmaLayer, hidden: Tensor, rotation: tuple[Tensor, Tensor], step: StepContext, slots: Tensor
+    ) -> Tensor:
+        """The rows after ``layer``: attention, then a dense MLP and the experts side by side."""
+        attended = self._attend(layer, self._norm(hidden, layer.attention_norm), rotation, step, slots)
+        hidden = hidden + self._norm(layer.output(attended, step.adapted), layer.attention_post_norm)
+        gate_up = layer.gate_up(self._norm(hidden, layer.mlp_norm), step.adapted)
+        dense = self._norm(layer.down(_geglu(gate_up), step.adapted), layer.mlp_post_norm)
+        chosen, shares = self._route(layer, hidden)
+        experts = _experts(layer, self._norm(hidden, layer.experts_norm), chosen, shares)
+        hidden = hidden + self._norm(dense + self._norm(experts, layer.experts_post_norm), layer.post_norm)
+        if step.canvas is None:
+            return hidden * layer.encoder_scalar
+        return hidden * torch.where(step.canvas.unsqueeze(1), layer.decoder_scalar, layer.encoder_scalar)
+
+    def _attend(
+        self, layer: GemmaLayer, normed: Tensor, rotation: tuple[Tensor, Tensor], step: StepContext, slots: Tensor
+    ) -> Tensor:
+        """Attention output [R, H * E]: rotate, write keys and values, then read what each group sees."""
+        heads, kv_heads, size = self.shape.heads, layer.kind.kv_heads, layer.kind.head_size
+        qkv = layer.qkv(normed, step.adapted).view(len(normed), -1, size)
+        query = _rotated(self._norm(qkv[:, :heads], layer.query_norm), *rotation)
+        key = _rotated(self._norm(qkv[:, heads : heads + kv_heads], layer.key_norm), *rotation)
+        # The last heads are the values; without a part of their own, the keys before their norm.
+        value = self._norm(qkv[:, -kv_heads:])
+        slots.index_copy_(0, step.write_slots, torch.cat((key, value), dim=1))
+        outputs = []
+        for group in step.groups:
+            seen = _seen(group, slots)
+            output = F.scaled_dot_product_attention(
+                query[group.rows].view(len(seen), -1, heads, size).transpose(1, 2),
+                seen[:, :kv_heads],
+                seen[:, kv_heads:],
+                attn_mask=group.sliding_mask if layer.kind.sliding and group.sliding_mask is not None else group.mask,
+                scale=1.0,
+                enable_gqa=heads != kv_heads,
+            )
+            outputs.append(output.transpose(1, 2).reshape(-1, heads * size))
+        return torch.cat(outputs)
+
+    def _route(self, layer: GemmaLayer, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """The experts of each row [R, used] int64, and what each contributes [R, used] float32."""
+        routed = self._norm(hidden) * layer.router_scale * self.shape.hidden**-0.5
+        scores = F.linear(routed.float(), layer.router).softmax(dim=-1)
+        shares, chosen = scores.topk(self.shape.experts.used, dim=-1)
+        return chosen, shares / shares.sum(dim=-1, keepdim=True) * layer.expert_scale[chosen]
+
+    def _norm(self, rows: Tensor, weight: Tensor | None = None) -> Tensor:
+        """RMS norm over the last dimension, computed in float32 whatever the type."""
+        return F.rms_norm(rows, rows.shape[-1:], weight, self.shape.norm_eps)
+
+
+def _geglu(gate_up: Tensor) -> Tensor:
+    gate, up = gate_up.chunk(2, dim=-1)
+    return F.gelu(gate, approximate="tanh") * up
+
+
+def _experts(layer: GemmaLayer, rows: Tensor, chosen: Tensor, shares: Tensor) -> Tensor:
+    """Weighted sum [R, D] of what the ``chosen`` experts [R, used] make of ``rows`` [R, D]."""
+    used = chosen.shape[1]
+    # Rows in order of their expert, so that each expert multiplies one stretch of them.
+    experts, order = chosen.flatten().sort(stable=True)
+    numbers = torch.arange(len(layer.experts_down), device=rows.device)
+    ends = torch.searchsorted(experts, numbers, right=True, out_int32=True)
+    inner = _geglu(_grouped_product(rows[order // used], layer.experts_gate_up, ends))
+    products = _grouped_product(inner, layer.experts_down, ends)
+    # Back in order of rows: what a row gets is summed best expert first, whoever shares the step.
+    outputs = torch.empty_like(products).index_copy_(0, order, products).view(*chosen.shape, -1)
+    return (outputs * shares.unsqueeze(-1)).sum(dim=1).to(rows.dtype)
+
+
+def _seen(group: AttentionGroup, slots: Tensor) -> Tensor:
+    """Keys and values [S, 2 * G, K, E] of the slots that ``group`` sees."""
+    if isinstance(group.keys, slice):
+        return slots[group.keys].unsqueeze(0).transpose(1, 2)
+    return slots.index_select(0, group.keys.flatten()).view(*group.keys.shape, *slots.shape[1:]).transpose(1, 2)
+
+
+def _frequencies(kind: LayerKind) -> Tensor:
+    """Radians per position of each pair [E / 2] float32: zero for those that do not rotate."""
+    pairs = torch.arange(kind.head_size // 2, dtype=torch.float32)
+    frequencies = 1.0 / kind.rope_theta ** (2 * pairs / kind.head_size)
+    return torch.where(pairs < kind.rotating_pairs, frequencies, 0.0)
+
+
+def _rotation(positions: Tensor, frequencies: Tensor) -> tuple[Tensor, Tensor]:
+    """Cosine and sine [R, 1, E / 2], in float32 whatever the weights are."""
+    angles = torch.outer(positions.float(), frequencies).unsqueeze(1)
+    return angles.cos(), angles.sin()
+
+
+def _rotated(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """``heads`` [R, heads, E], halves rotated against each other."""
+    first, second = heads.chunk(2, dim=-1)
+    return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1).to(heads.dtype)
+
+
+def _read_layer(weights: WeightReader, shape: GemmaShape, n: int) -> GemmaLayer:
+    kind, name = shape.layer_kinds[n], f"{_DECODER}.layers.{n}"
+    heads, kv_heads = shape.heads * kind.head_size, kind.kv_heads * kind.head_size
+    parts = [("q_proj", heads), ("k_proj", kv_heads), ("v_proj", kv_heads)][: 3 if kind.sliding else 2]
+    experts, inner = shape.experts.experts, shape.experts.intermediate
+    gate_up, down = _read_mlp(weights, shape, f"{name}.mlp")
+
+    def norm(which: str) -> Tensor:
+        return weights.take(f"{name}.{which}.weight", (shape.hidden,))
+
+    return GemmaLayer(
+        kind=kind,
+        attention_norm=norm("input_layernorm"),
+        qkv=Linear.read(weights, [(f"{name}.self_attn.{part}", size) for part, size in parts], shape.hidden),
+        query_norm=weights.take(f"{name}.self_attn.q_norm.weight", (kind.head_size,)),
+        key_norm=weights.take(f"{name}.self_attn.k_norm.weight", (kind.head_size,)),
+        output=Linear.read(weights, [(f"{name}.self_attn.o_proj", shape.hidden)], heads),
+        attention_post_norm=norm("post_attention_layernorm"),
+        mlp_norm=norm("pre_feedforward_layernorm"),
+        gate_up=gate_up,
+        down=down,
+        mlp_post_norm=norm("post_feedforward_layernorm_1"),
+        router=weights.take(f"{name}.router.proj.weight", (experts, shape.hidden)).float(),
+        router_scale=weights.take(f"{name}.router.scale", (shape.hidden,)),
+        expert_scale=weights.take(f"{name}.router.per_expert_scale", (experts,)).float(),
+        experts_norm=norm("pre_feedforward_layernorm_2"),
+        experts_gate_up=weights.take(f"{name}.experts.gate_up_proj", (experts, 2 * inner, shape.hidden)),
+        experts_down=weights.take(f"{name}.experts.down_proj", (experts, shape.hidden, inner)),
+        experts_post_norm=norm("post_feedforward_layernorm_2"),
+        post_norm=norm("post_feedforward_layernorm"),
+        encoder_scalar=weights.take(f"{_ENCODER}.layers.{n}.layer_scalar", (1,)),
+        decoder_scalar=weights.take(f"{name}.layer_scalar", (1,)),
+    )
+
+
+def _read_mlp(weights: WeightReader, shape: GemmaShape, name: str) -> tuple[Linear, Linear]:
+    """The dense gated MLP at ``name``: gate and up, stacked, and down."""
+    parts = [(f"{name}.gate_proj", shape.intermediate), (f"{name}.up_proj", shape.intermediate)]
+    return (
+        Linear.read(weights, parts, shape.hidden),
+        Linear.read(weights, [(f"{name}.down_proj", shape.hidden)], shape.intermediate),
+    )

@@ -1,0 +1,105 @@
+"""LLaDA 2.0 and 2.1, mini and flash: block-causal, partly rotating heads, experts in groups. Both decode alike.
+
+Reference: inclusionAI/LLaDA2.0-mini; config keys and tensor names as published on Hugging Face.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from unmask.models.config import flag, head_size, integer, number, refuse_other_values, rope
+from unmask.models.family import Family
+from unmask.models.samplers import LLADA2
+from unmask.models.spec import ExpertShape, TensorNames, TransformerShape
+
+NAMES = TensorNames(
+    embedding="model.word_embeddings",
+    final_norm="model.norm",
+    head="lm_head",
+    attention_norm="model.layers.{n}.input_layernorm",
+    qkv="model.layers.{n}.attention.query_key_value",
+    query_norm="model.layers.{n}.attention.query_layernorm",
+    key_norm="model.layers.{n}.attention.key_layernorm",
+    output="model.layers.{n}.attention.dense",
+    mlp_norm="model.layers.{n}.post_attention_layernorm",
+    gate="model.layers.{n}.mlp.gate_proj",
+    up="model.layers.{n}.mlp.up_proj",
+    down="model.layers.{n}.mlp.down_proj",
+    router="model.layers.{n}.mlp.gate",
+    router_bias="model.layers.{n}.mlp.gate.expert_bias",
+    expert_gate="model.layers.{n}.mlp.experts.{e}.gate_proj",
+    expert_up="model.layers.{n}.mlp.experts.{e}.up_proj",
+    expert_down="model.layers.{n}.mlp.experts.{e}.down_proj",
+    shared_gate="model.layers.{n}.mlp.shared_experts.gate_proj",
+    shared_up="model.layers.{n}.mlp.shared_experts.up_proj",
+    shared_down="model.layers.{n}.mlp.shared_experts.down_proj",
+)
+
+# The config knobs of the published class that would change the forward pass, at the one value we implement.
+_ASSUMED: dict[str, Any] = {
+    "hidden_act": "silu",
+    "use_rmsnorm": True,
+    "use_bias": False,
+    "use_qkv_bias": False,
+    "using_split_qkv_in_self_attention": False,
+    "use_sliding_window": False,
+    "norm_head": False,
+    "norm_softmax": False,
+    "score_function": "sigmoid",
+    "router_dtype": "fp32",
+}
+
+
+def shape(config: dict[str, Any]) -> TransformerShape:
+    """Sizes from ``config.json``. Raises ``InvalidCheckpointError`` naming a key we cannot honour."""
+    hidden, heads = integer(config, "hidden_size"), integer(config, "num_attention_heads")
+    size = head_size(config, hidden, heads)
+    theta, share = rope(config, 600000.0, 0.5)
+    rotary_size = round(share * size)
+    refuse_other_values(config, _ASSUMED | {"rotary_dim": rotary_size})
+    layers, dense = integer(config, "num_hidden_layers"), integer(config, "first_k_dense_replace", 0, least=0)
+    return TransformerShape(
+        layers=layers,
+        hidden=hidden,
+        heads=heads,
+        kv_heads=integer(config, "num_key_value_heads", heads),
+        head_size=size,
+        intermediate=integer(config, "intermediate_size"),
+        vocab=integer(config, "vocab_size"),
+        norm_eps=number(config, "rms_norm_eps", 1e-6),
+        rope_theta=theta,
+        context_length=integer(config, "max_position_embeddings", 32768),
+        rotary_size=rotary_size,
+        qk_norm=flag(config, "use_qk_norm", True),
+        tied=flag(config, "tie_word_embeddings", False),
+        experts=_experts(config),
+        expert_layers=frozenset(range(dense, layers)),
+    )
+
+
+def _experts(config: dict[str, Any]) -> ExpertShape:
+    intermediate = integer(config, "moe_intermediate_size")
+    return ExpertShape(
+        experts=integer(config, "num_experts"),
+        used=integer(config, "num_experts_per_tok"),
+        intermediate=intermediate,
+        shared_intermediate=intermediate * integer(config, "num_shared_experts", 0, least=0),
+        score="sigmoid",
+        bias="selection" if flag(config, "moe_router_enable_expert_bias", True) else "none",
+        normalized=flag(config, "norm_topk_prob", True),
+        scale=number(config, "routed_scaling_factor", 2.5),
+        groups=integer(config, "n_group", 8),
+        groups_used=integer(config, "topk_group", 4),
+    )
+
+
+FAMILY = Family(
+    name="llada2",
+    architectures=("LLaDA2MoeModelLM",),
+    shape=shape,
+    tensors=NAMES,
+    sampler=LLADA2,
+    mask_id=156895,
+    mask_tokens=("<|mask|>",),
+    end_tokens=("<|endoftext|>", "<|role_end|>"),
+)
