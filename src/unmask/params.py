@@ -29,6 +29,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     a position predict the next one. ``rules`` and ``caches`` are those a request may choose, the default first;
     ``block_length``, ``max_tokens`` and ``defaults`` are what a request gets that says nothing else.
     ``context_length`` counts prompt and canvas tokens. ``mask_id`` is None for a model without a mask token.
+    ``precision`` says in which number types the model is computed, and why.
     ``adapter`` names the adapter that makes this model of the loaded one; "" for the loaded model itself.
     """
 
@@ -49,6 +50,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     mask_id: int | None
     end_ids: tuple[int, ...]
     parameters: int
+    precision: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -132,7 +132,9 @@ def test_the_even_pace_is_an_even_split(length, steps):
     assert max(quotas) - min(quotas) <= 1
 
 
-@given(data=st.data(), rule=st.sampled_from(["low_confidence", "paced_threshold", "entropy"]), length=st.integers(1, 64))
+@given(
+    data=st.data(), rule=st.sampled_from(["low_confidence", "paced_threshold", "entropy"]), length=st.integers(1, 64)
+)
 def test_every_pace_gets_there_in_its_steps(data, rule, length):
     """Whatever is committed, a block is through after ``steps`` forwards if quotas are met."""
     params = resolve(

@@ -60,11 +60,7 @@ def _submit(loop, request, adapter, prompt, settings):
 
 def test_a_mixed_batch_gives_each_request_its_own_model(mixed, merged):
     """Bit for bit the tokens of an engine that has nothing but this adapter, in its weights."""
-    jobs = [
-        (adapter, number, settings)
-        for number, settings in enumerate(SETTINGS)
-        for adapter in mixed.models
-    ]
+    jobs = [(adapter, number, settings) for number, settings in enumerate(SETTINGS) for adapter in mixed.models]
     for adapter, number, settings in jobs:
         _submit(mixed, f"{adapter}/{number}", adapter, PROMPTS[number], settings)
     results = drain(mixed)

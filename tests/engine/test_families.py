@@ -100,6 +100,8 @@ def test_the_cache_changes_nothing_where_it_is_exact(loop):
     if {"exact", "none"} - {*loop.model.caches}:
         pytest.skip("this family's caches are approximate, or it has one way only")
     for prompt in _prompts():
-        exact, none = (generate(loop, prompt, cache=cache, max_tokens=24, block_length=8) for cache in ("exact", "none"))
+        exact, none = (
+            generate(loop, prompt, cache=cache, max_tokens=24, block_length=8) for cache in ("exact", "none")
+        )
         assert exact.ids == none.ids
         assert exact.stats.canvas_tokens < none.stats.canvas_tokens or exact.stats.blocks == 1

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import shutil
 
 import pytest
-from safetensors.torch import load_file, save_file
 
 from tests.engines import drain, generate, make_loop, submit
 from unmask.engine import wire

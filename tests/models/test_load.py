@@ -10,7 +10,8 @@ from tests.golden.checkpoints import served_copy
 from tests.golden.forward import logits_of
 from unmask.errors import CheckpointNotFoundError, InvalidValueError
 from unmask.models.int8 import int8_unavailable
-from unmask.models.load import choose_dtype, load_model
+from unmask.models.load import load_model
+from unmask.models.precision import choose_dtype
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 

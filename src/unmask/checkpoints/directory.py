@@ -19,8 +19,7 @@ from unmask.checkpoints import tokenizer_files
 from unmask.checkpoints.gguf_header import GgufHeader
 from unmask.checkpoints.gguf_split import read_gguf
 from unmask.checkpoints.hub import HubModel
-from unmask.checkpoints.json_file import read_fields
-from unmask.checkpoints.json_file import read_json as read_json
+from unmask.checkpoints.json_file import read_fields, read_json
 from unmask.checkpoints.paradigm import (
     SIDECAR_PREFIXES,
     Paradigm,
@@ -44,7 +43,7 @@ EMBEDDED_MODEL = "unmask-tiny"
 _EMBEDDED_PATH = Path(__file__).parents[1] / "models" / "tiny"
 
 _MOST_SHARDS = 1024
-_MOST_INDEX_BYTES = 8 * 2**20
+_MOST_INDEX = {"most_bytes": 8 * 2**20, "most_values": 2**16}  # the largest served has 24,000 tensors in 2.3 MB
 _SHARD = re.compile(r"-\d{5}-of-\d{5}$")  # the end of a GGUF shard's name
 
 
@@ -111,7 +110,7 @@ def find_checkpoint(model: str, *, download: bool = True) -> Checkpoint:
         return _opened_directory(name, path) if path.is_dir() else _opened_file(path)
     except OSError as error:
         raise InvalidCheckpointError(
-            f"'{model}' cannot be read: {error.strerror}.", hint="May it be read by the user who runs Unmask?"
+            f"'{model}' cannot be read: {error.strerror or error}.", hint="May it be read by the user who runs Unmask?"
         ) from None
 
 
@@ -126,9 +125,12 @@ def refuse_foreign(checkpoint: Checkpoint) -> None:
         refuse_pickles(checkpoint.path)
     missing = [file.name for file in files if not file.is_file()]
     if missing or not files:
+        others = sorted(file.name for file in checkpoint.path.glob("*.gguf"))
         raise InvalidCheckpointError(
             f"'{checkpoint.path}' lacks its weights ({', '.join(missing[:5]) or 'no *.safetensors file'}).",
-            hint="Copy or download the checkpoint again; Unmask reads safetensors and GGUF files only.",
+            hint=f"Give the path of the GGUF file {others[0]} itself."
+            if others
+            else "Copy or download the checkpoint again; Unmask reads safetensors and GGUF files only.",
         )
     for file in files:
         refuse_pickle(file)
@@ -188,8 +190,8 @@ class _Index(msgspec.Struct):
 
 def _weight_files(path: Path) -> tuple[Path, ...]:
     """The files that the index of ``path`` names, or all there are if it has no index."""
-    index = read_fields(path / "model.safetensors.index.json", _Index, most_bytes=_MOST_INDEX_BYTES)
-    named = {Path(name).name for name in (index.weight_map or {}).values()}
+    index = read_fields(path / "model.safetensors.index.json", _Index, **_MOST_INDEX)
+    named = {Path(name).name for name in set((index.weight_map or {}).values())}
     files = (path / name for name in named) if named else path.glob("*.safetensors")
     found = sorted(islice(files, _MOST_SHARDS + 1))
     if len(found) > _MOST_SHARDS:

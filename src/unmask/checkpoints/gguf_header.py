@@ -11,7 +11,7 @@ import math
 import mmap
 import struct
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -174,6 +174,24 @@ def read_array(header: GgufHeader, key: str) -> list[bool] | list[int] | list[fl
             raise walk.here(Reason.OVER_BUDGET, f"has {info.count} items; Unmask reads {_MOST_STRINGS}")
         walk.need(size)
         return [value for (value,) in layout.iter_unpack(content[info.offset : info.offset + size])]
+
+
+def read_texts(header: GgufHeader, key: str, indices: Sequence[int]) -> list[str]:
+    """The items at the ascending ``indices`` of the array of texts ``key``, the others only stepped over.
+
+    Raises ``GgufError`` if there is no such array, or it has no such items.
+    """
+    info = header.metadata.get(key)
+    if not isinstance(info, ArrayInfo) or info.item_type != "str" or (indices and indices[-1] >= info.count):
+        raise GgufError(header.path, Reason.MALFORMED, f"the metadata have no array {key!r} of enough texts")
+    with _mapped(header.path) as content:
+        walk = _Walk(header.path, content, info.offset, "key", key)
+        texts, passed = [], 0
+        for index in indices:
+            walk.skip_strings(index - passed)
+            texts.append(walk.text(_LONGEST_STRING))
+            passed = index + 1
+        return texts
 
 
 @contextmanager

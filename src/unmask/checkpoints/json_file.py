@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import mmap
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +22,7 @@ Fields = TypeVar("Fields")
 _MOST_BYTES = {"tokenizer_config.json": 4 * 2**20}
 _DEFAULT_MOST_BYTES = 2**20
 _MOST_VALUES = 2**16
+_PART = 2**20  # bytes looked at at once
 
 
 def read_json(path: Path, *, optional: bool = False) -> dict[str, Any]:
@@ -27,7 +30,7 @@ def read_json(path: Path, *, optional: bool = False) -> dict[str, Any]:
 
     Raises ``CheckpointNotFoundError`` if it is absent, ``InvalidCheckpointError`` if it is too large or no object.
     """
-    if optional and not path.exists():
+    if optional and not os.path.lexists(path):
         return {}
     most = _MOST_BYTES.get(path.name, _DEFAULT_MOST_BYTES)
     with _named_errors(path):
@@ -44,18 +47,21 @@ def read_json(path: Path, *, optional: bool = False) -> dict[str, Any]:
     return value
 
 
-def read_fields(path: Path, fields: type[Fields], *, most_bytes: int) -> Fields:
+def read_fields(path: Path, fields: type[Fields], *, most_bytes: int, most_values: int) -> Fields:
     """What ``fields``, a ``msgspec.Struct`` of defaults, names of the object in ``path``; the rest is skipped.
 
-    An absent file has no fields. Raises ``InvalidCheckpointError`` for a file over ``most_bytes``, for one that is no
-    object, and for a field of another type.
+    An absent file has no fields. Raises ``InvalidCheckpointError`` for a file of over ``most_bytes`` or, roughly,
+    ``most_values``, for one that is no object, and for a field of another type.
     """
-    if not path.exists():
+    if not os.path.lexists(path):
         return fields()
     with _named_errors(path):
         if path.stat().st_size > most_bytes:
             raise _too_large(path, f"{most_bytes >> 20} MiB")
-        with path.open("rb") as file:  # the mapping lives on in fields of type Raw, which point into it
+        with path.open("rb") as file:
+            if sum(part.count(b",") for part in iter(partial(file.read, _PART), b"")) > most_values:
+                raise _too_large(path, f"{most_values} values")
+            # Not closed here: fields of type Raw point into it.
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         return msgspec.json.decode(content, type=fields)
 
@@ -69,7 +75,7 @@ def _named_errors(path: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise CheckpointNotFoundError(
             f"'{path.parent}' has no {path.name}.",
-            hint="Is this the model's own directory? It must hold config.json and *.safetensors.",
+            hint="Is this the model's own directory, and complete? It must hold config.json and *.safetensors.",
         ) from None
     except (OSError, ValueError, RecursionError) as error:
         raise InvalidCheckpointError(

@@ -49,7 +49,7 @@ def refuse_directory(path: Path) -> None:
 
 def refuse_pickles(path: Path) -> None:
     """Raise ``PickleRefusedError`` if the directory ``path`` has weights that are pickled, for lack of others."""
-    pickled = next((file for file in path.iterdir() if file.suffix in _PICKLE_SUFFIXES), None)
+    pickled = min((file for file in path.glob("*") if file.suffix in _PICKLE_SUFFIXES), default=None)
     if pickled is not None:
         raise _pickle(pickled)
 

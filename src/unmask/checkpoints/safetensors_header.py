@@ -27,6 +27,7 @@ _LARGEST_HEADER = 100_000_000  # what the format allows
 # What all headers of a model may cost. The largest diffusion models have 24,000 tensors and 3 MB of header.
 _MOST_TENSORS = 2**15
 _MOST_BYTES = 8 * 2**20
+_COMMAS = 8  # in the description of a tensor that has many dimensions
 _MOST_DIMENSIONS = 64
 _LARGEST_DIMENSION = 2**48
 _HINT = "Copy or download it again; was the transfer cut?"
@@ -44,11 +45,6 @@ class TensorEntry(msgspec.Struct, frozen=True, gc=False):
         """Bytes in the file."""
         return self.data_offsets[1] - self.data_offsets[0]
 
-    @property
-    def parameters(self) -> int:
-        """Number of elements."""
-        return math.prod(self.shape)
-
 
 def read_safetensors_headers(files: Iterable[Path]) -> dict[str, TensorEntry]:
     """The tensors of all ``files`` by name. Raises ``InvalidCheckpointError`` naming the file that cannot be read."""
@@ -57,8 +53,8 @@ def read_safetensors_headers(files: Iterable[Path]) -> dict[str, TensorEntry]:
     for file in files:
         content, data_size = _read_header(file, bytes_left)
         bytes_left -= len(content)
-        # Braces bound the number of tensors before any is made.
-        if len(tensors) + content.count(b"{") > _MOST_TENSORS:
+        # Braces and commas bound the number of tensors and of all their numbers before any is made.
+        if max(len(tensors) + content.count(b"{"), content.count(b",") // _COMMAS) > _MOST_TENSORS:
             raise _over_budget(file, f"over {_MOST_TENSORS} tensors")
         entries = _decoded(file, content)
         _check_places(file, entries, data_size)

@@ -10,10 +10,10 @@ import msgspec
 from unmask.checkpoints.json_file import read_fields
 from unmask.errors import InvalidCheckpointError
 
-# The largest vocabulary in use takes 33 MB; its 6,400 added tokens take 1 MB of them.
-_MOST_TOKENIZER = 64 * 2**20
-_MOST_CONFIG = 4 * 2**20
-_MOST_ADDED_TOKENS = 2**15
+# The largest vocabulary in use takes 33 MB and 2 million values, of which 6,400 added tokens take 1 MB.
+_MOST_TOKENIZER = {"most_bytes": 48 * 2**20, "most_values": 2**22}
+_MOST_ADDED_BYTES, _MOST_ADDED_TOKENS = 4 * 2**20, 2**15
+_MOST_CONFIG = {"most_bytes": 4 * 2**20, "most_values": 2**16}
 
 
 class _AddedToken(msgspec.Struct):
@@ -40,9 +40,12 @@ def added_tokens(directory: Path) -> dict[str, int]:
     Raises ``InvalidCheckpointError`` for a ``tokenizer.json`` that is too large or malformed.
     """
     file = directory / "tokenizer.json"
-    tokens = bytes(read_fields(file, _Tokenizer, most_bytes=_MOST_TOKENIZER).added_tokens)
-    if tokens.count(b"{") > _MOST_ADDED_TOKENS:
-        raise InvalidCheckpointError(f"'{file}' adds over {_MOST_ADDED_TOKENS} tokens.", hint="Copy the file again.")
+    tokens = read_fields(file, _Tokenizer, **_MOST_TOKENIZER).added_tokens
+    size = memoryview(tokens).nbytes
+    if size > _MOST_ADDED_BYTES or bytes(tokens).count(b"{") > _MOST_ADDED_TOKENS:
+        raise InvalidCheckpointError(
+            f"'{file}' adds over {_MOST_ADDED_TOKENS} tokens.", hint="Is it what its name says?"
+        )
     try:
         entries = msgspec.json.decode(tokens, type=list[_AddedToken])
     except ValueError as error:
@@ -64,4 +67,4 @@ def has_chat_template(directory: Path) -> bool:
 
 
 def _config(directory: Path) -> _Config:
-    return read_fields(directory / "tokenizer_config.json", _Config, most_bytes=_MOST_CONFIG)
+    return read_fields(directory / "tokenizer_config.json", _Config, **_MOST_CONFIG)

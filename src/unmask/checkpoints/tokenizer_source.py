@@ -8,9 +8,9 @@ from typing import Any, Self
 
 import tokenizers
 
-from unmask.checkpoints.directory import read_json
 from unmask.checkpoints.gguf_header import GgufHeader
 from unmask.checkpoints.gguf_tokenizer import gguf_tokenizer
+from unmask.checkpoints.json_file import read_json
 from unmask.errors import InvalidCheckpointError
 
 _MAX_TEMPLATE_BYTES = 2**20

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unmask.checkpoints.directory import EMBEDDED_MODEL
+from unmask.checkpoints.hub import HubModel
 from unmask.cli import options
 from unmask.cli.streams import is_text
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from unmask.engine.options import EngineOptions
     from unmask.params import GenerationParams
 
-Model = Annotated[str | None, typer.Argument(help="Model directory; the embedded model if left out.")]
+Model = Annotated[str | None, typer.Argument(help="Directory, GGUF file or hub id; the embedded model if left out.")]
 Prompt = Annotated[str | None, typer.Argument(help="What to ask; without it, a conversation.")]
 
 _PATH_STARTS = ("/", "./", "../", "~")
@@ -46,8 +47,8 @@ def run(
 ) -> None:
     """Ask MODEL the PROMPT, or talk to it.
 
-    A single argument is the model if it is a path or the embedded model's name, and the prompt otherwise. A prompt
-    may also come from standard input. The canvas is shown while it is denoised if the output is a terminal.
+    A single argument is the model if it is a path, a hub id or the embedded model's name, and the prompt otherwise.
+    A prompt may also come from standard input. The canvas is shown while it is denoised if the output is a terminal.
     """
     from unmask.engine.options import EngineOptions
     from unmask.params import GenerationParams
@@ -80,7 +81,12 @@ def split_arguments(first: str | None, second: str | None) -> tuple[str, str | N
         return EMBEDDED_MODEL, None
     if second is not None:
         return first, second
-    is_model = first == EMBEDDED_MODEL or first.startswith(_PATH_STARTS) or os.path.exists(first)
+    is_model = (
+        first == EMBEDDED_MODEL
+        or first.startswith(_PATH_STARTS)
+        or os.path.exists(first)
+        or HubModel.parse(first) is not None
+    )
     return (first, None) if is_model else (EMBEDDED_MODEL, first)
 
 

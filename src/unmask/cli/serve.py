@@ -15,7 +15,12 @@ from unmask.cli import options
 if TYPE_CHECKING:
     from unmask.serving.served_model import ServedModel
 
-Model = Annotated[str, typer.Argument(envvar="UNMASK_MODEL", help="Model directory, or the embedded model's name.")]
+Model = Annotated[
+    str,
+    typer.Argument(
+        envvar="UNMASK_MODEL", help="Directory, GGUF file, hub id (org/name), or the embedded model's name."
+    ),
+]
 
 _BODY = '{"messages": [{"role": "user", "content": "What is 7 + 8?"}]}'
 
@@ -78,6 +83,7 @@ def serve(
 
 def _announce(model: ServedModel, url: str, *, secured: bool) -> None:
     info = model.engine.model
+    typer.echo(f"Computing in {info.precision}.", err=True)
     typer.echo(f"Serving {model.name} ({info.family}, {info.parameters / 1e6:.3g}M parameters) on {url}", err=True)
     key = '-H "authorization: Bearer $UNMASK_API_KEY" ' if secured else ""
     typer.echo(f"Try: curl {url}/v1/chat/completions {key}-H 'content-type: application/json' -d '{_BODY}'", err=True)

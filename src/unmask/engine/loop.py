@@ -163,6 +163,7 @@ def _model_info(name: str, model: Model, spec: ModelSpec, max_context: int, adap
         mask_id=spec.mask_id,
         end_ids=spec.end_ids,
         parameters=model.parameters,
+        precision=model.precision,
     )
 
 

@@ -56,7 +56,9 @@ class EngineOptions:
         for name in self.adapters:
             if re.fullmatch(_ADAPTER_NAME, name) is None:
                 raise InvalidValueError(
-                    f"{name!r} is no name for an adapter.", hint="Use letters, digits, '.', '_' and '-'.", param="adapters"
+                    f"{name!r} is no name for an adapter.",
+                    hint="Use letters, digits, '.', '_' and '-'.",
+                    param="adapters",
                 )
 
     def as_environment(self) -> dict[str, str]:

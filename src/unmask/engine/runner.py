@@ -19,7 +19,7 @@ from unmask.engine.commits import CommitPlan
 from unmask.engine.pages import PAGE_TOKENS
 from unmask.engine.proposals import Part, PartMaker
 from unmask.engine.scheduler import Span
-from unmask.models.base import Model
+from unmask.models.base import Model, SelfConditionedModel
 
 # Rows go through the head in parts whose float32 logits take at most this many bytes. Proposing makes several copies
 # of them, more for sampled rows (they are sorted) than for greedy ones.
@@ -88,7 +88,7 @@ class Runner:
         for part in parts:
             rule = part.rule
             logits = self._logits(part, hidden)
-            if part.slots is not None:
+            if part.slots is not None and isinstance(self.model, SelfConditionedModel):
                 self.model.remember(self._cache, part.slots, logits)
             of_part = propose(logits, self.model.spec.mask_id, rule.score, rule.score_dtype, part.ends, part.sampling)
             tokens[part.where], likeliest[part.where] = of_part.token, of_part.likeliest

@@ -122,7 +122,7 @@ class CellDecoder:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
-        self._cells: dict[int, str | None] = {tokenizer.mask_id: None}
+        self._cells: dict[int | None, str | None] = {tokenizer.mask_id: None}
 
     def decode(self, canvas: Sequence[int]) -> list[str | None]:
         """Each cell's own text; None for one that is still masked."""

@@ -6,13 +6,14 @@ H query heads, G key/value heads, E head size, D hidden size, V vocabulary.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from unmask.models.linear import AdaptedRows
+from unmask.models.linear import AdaptedRows, Linear
 from unmask.models.spec import ModelSpec
 
 
@@ -37,7 +38,7 @@ class StepContext:
     """One step's rows: ``token_ids``, ``positions``, ``write_slots`` (where their keys and values go), [R] int64.
 
     For models that encode a prompt and denoise a canvas in different ways, ``canvas`` [R] bool is True for canvas
-    rows, and ``conditioned`` [R] bool for those of them whose last prediction ``Model.remember`` has seen.
+    rows, and ``conditioned`` [R] bool for those of them whose last prediction ``remember`` has seen.
     ``adapted``: the rows that go through unmerged adapters.
     """
 
@@ -63,33 +64,58 @@ class KeyValueCache:
         self.predicted = predicted
 
 
-class Model(Protocol):
-    """A loaded model: ``forward`` gives hidden rows, ``head`` the logits of those rows that need them."""
+class Model(ABC):
+    """A loaded model: ``forward`` gives hidden rows, ``head`` the logits of those rows that need them.
 
-    spec: ModelSpec
-    adapters: dict[str, ModelSpec]
-    """What each unmerged adapter makes of the model, by name; ``AdaptedRows`` counts them in this order."""
+    ``adapters``: what each unmerged adapter makes of the model, by name; ``AdaptedRows`` counts them in this order.
+    ``precision`` says, for people, in which number types it is computed, and why.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        self.spec = spec
+        self.adapters: dict[str, ModelSpec] = {}
+        self.precision = ""
 
     @property
+    @abstractmethod
     def device(self) -> torch.device:
         """Where the weights live."""
 
     @property
+    @abstractmethod
     def dtype(self) -> torch.dtype:
         """The type of activations, keys and values."""
 
     @property
+    @abstractmethod
     def parameters(self) -> int:
         """Number of weights."""
 
+    @abstractmethod
+    def linears(self) -> Iterator[Linear]:
+        """The matrix products inside the layers, which adapters may change."""
+
+    def quantize(self) -> None:
+        """Compute matrix products in int8 from now on."""
+        for linear in self.linears():
+            linear.quantize()
+
+    @abstractmethod
     def new_cache(self, slots: int) -> KeyValueCache:
         """A cache of ``slots`` positions for this model."""
 
+    @abstractmethod
     def forward(self, step: StepContext, cache: KeyValueCache) -> Tensor:
         """Hidden rows [R, D] after the final norm; writes every row's keys and values into ``cache``."""
 
+    @abstractmethod
     def head(self, hidden: Tensor) -> Tensor:
         """Logits [M, V] in float32 of ``hidden`` [M, D]."""
 
+
+class SelfConditionedModel(Model):
+    """A model whose forward builds on its own last prediction."""
+
+    @abstractmethod
     def remember(self, cache: KeyValueCache, slots: Tensor, logits: Tensor) -> None:
-        """Keep what ``logits`` [M, V] predict for ``slots`` [M]; the next forward of these rows may build on it."""
+        """Keep in ``cache.predicted`` what ``logits`` [M, V] predict for ``slots`` [M], for the next forward."""

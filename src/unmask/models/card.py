@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from unmask.checkpoints.directory import Checkpoint, find_checkpoint, refuse_foreign
+from unmask.checkpoints.gguf_header import TensorInfo
 from unmask.checkpoints.paradigm import Paradigm
-from unmask.checkpoints.safetensors_header import read_safetensors_headers
+from unmask.checkpoints.safetensors_header import TensorEntry, read_safetensors_headers
 from unmask.checkpoints.tokenizer_files import has_chat_template
 from unmask.errors import InvalidCheckpointError, UnmaskError
 from unmask.models.registry import describe
-from unmask.models.spec import ModelSpec
+from unmask.models.spec import ModelSpec, TransformerShape
 from unmask.params import Attention
 
 _DTYPE_BYTES = {"float32": 4, "bfloat16": 2}
 _HOW = "native: float32 on CPUs, because not all of them compute in bfloat16; on GPUs the checkpoint's precision"
+_Stored = TensorEntry | TensorInfo
 # What the error of a path that is no checkpoint says of it; a checkpoint knows its paradigm itself.
 _PARADIGMS: dict[str, Paradigm] = {"adapter_not_model": "adapter", "not_a_text_model": "image"}
 
@@ -94,16 +96,18 @@ def _facts(model: str) -> Iterator[dict[str, Any]]:
         "paradigm": checkpoint.paradigm,
     }
     if checkpoint.header is not None:
-        yield _weights(checkpoint)
+        yield _sums(_stored(checkpoint))
     refuse_foreign(checkpoint)
     text = _text(checkpoint)
     yield text
     spec = describe(checkpoint)
     yield _decoding(spec)
-    weights = _weights(checkpoint)
-    yield weights
-    cache = spec.shape.context_length * spec.shape.cache_width
-    yield {"memory_bytes": {dtype: size * (weights["parameters"] + cache) for dtype, size in _DTYPE_BYTES.items()}}
+    tensors = _stored(checkpoint)
+    sums = _sums(tensors)
+    numbers = sums["parameters"] + spec.shape.context_length * spec.shape.cache_width
+    yield sums | {"memory_bytes": {dtype: size * numbers for dtype, size in _DTYPE_BYTES.items()}}
+    if checkpoint.header is None:
+        _check_outline(spec, tensors)
     if not text["tokenizer"]:
         raise InvalidCheckpointError(
             f"'{checkpoint.path}' has no tokenizer.", hint="Copy tokenizer.json from where the model is published."
@@ -133,25 +137,43 @@ def _decoding(spec: ModelSpec) -> dict[str, Any]:
     return {name: getattr(spec, name) for name in names} | {"context_length": spec.shape.context_length}
 
 
-def _weights(checkpoint: Checkpoint) -> dict[str, Any]:
+def _stored(checkpoint: Checkpoint) -> Mapping[str, _Stored]:
+    return read_safetensors_headers(checkpoint.weights) if checkpoint.header is None else checkpoint.header.tensors
+
+
+def _sums(tensors: Mapping[str, _Stored]) -> dict[str, Any]:
     stored_as: dict[str, int] = {}
     sizes: list[int | None] = []
-    for dtype, parameters, size in _tensors(checkpoint):
-        stored_as[dtype] = stored_as.get(dtype, 0) + parameters
-        sizes.append(size)
-    known = [size for size in sizes if size is not None]
+    for tensor in tensors.values():
+        dtype = tensor.dtype if isinstance(tensor, TensorEntry) else tensor.type_name or f"type {tensor.type_number}"
+        stored_as[dtype] = stored_as.get(dtype, 0) + math.prod(tensor.shape)
+        sizes.append(tensor.byte_count)
     return {
         "parameters": sum(stored_as.values()),
         "stored_as": stored_as,
-        "weight_bytes": sum(known) if len(known) == len(sizes) else None,
+        "weight_bytes": None if None in sizes else sum(size for size in sizes if size is not None),
     }
 
 
-def _tensors(checkpoint: Checkpoint) -> Iterator[tuple[str, int, int | None]]:
-    """Type, number of parameters and bytes of each tensor."""
-    if checkpoint.header is None:
-        for entry in read_safetensors_headers(checkpoint.weights).values():
-            yield entry.dtype, entry.parameters, entry.byte_count
+def _check_outline(spec: ModelSpec, tensors: Mapping[str, _Stored]) -> None:
+    """Raise ``InvalidCheckpointError`` if vocabulary, hidden size or number of layers are not those of the config.
+
+    Every tensor is looked at when the model is loaded.
+    """
+    shape, names = spec.shape, spec.names
+    if names is None or not isinstance(shape, TransformerShape):
         return
-    for tensor in checkpoint.header.tensors.values():
-        yield tensor.type_name or f"type {tensor.type_number}", math.prod(tensor.shape), tensor.byte_count
+    embedding, norm = f"{names.embedding}.weight", f"{names.attention_norm}.weight"
+    asked = {embedding: (shape.vocab, shape.hidden), norm.format(n=shape.layers - 1): (shape.hidden,)}
+    faults = [f"they lack '{name}'" for name in asked if name not in tensors]
+    faults += [
+        f"'{name}' has shape {list(tensors[name].shape)} instead of {list(sizes)}"
+        for name, sizes in asked.items()
+        if name in tensors and tensors[name].shape != sizes
+    ]
+    if norm.format(n=shape.layers) in tensors:
+        faults.append(f"they have more than {shape.layers} layers")
+    if faults:
+        raise InvalidCheckpointError(
+            f"The weights are not those that config.json describes: {faults[0]}.", hint="Do the files belong together?"
+        )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from typing import Any
 
 from unmask.errors import InvalidCheckpointError
 
 _LARGEST = 2**31
+_MOST_LAYERS = 1024
+_HINT = "Is it the file that came with the weights?"
 
 
 def integer(
@@ -19,8 +21,16 @@ def integer(
         return default
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value < _LARGEST:
         kind = {0: "an integer from 0 on", 1: "a positive integer"}[least]
-        raise InvalidCheckpointError(f"{file}: '{key}' is {value!r}, not {kind}.")
+        raise InvalidCheckpointError(f"{file}: '{key}' is {value!r}, not {kind}.", hint=_HINT)
     return value
+
+
+def layer_count(config: dict[str, Any], key: str, *, file: str = "config.json") -> int:
+    """A number of layers, bounded: tables of as many entries are made of it."""
+    count = integer(config, key, file=file)
+    if count > _MOST_LAYERS:
+        raise InvalidCheckpointError(f"{file}: '{key}' is {count}, above {_MOST_LAYERS}.", hint=_HINT)
+    return count
 
 
 def number(config: dict[str, Any], key: str, default: float, *, file: str = "config.json") -> float:
@@ -28,8 +38,8 @@ def number(config: dict[str, Any], key: str, default: float, *, file: str = "con
     value = config.get(key)
     if value is None:
         return default
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise InvalidCheckpointError(f"{file}: '{key}' is {value!r}, not a positive number.")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < sys.float_info.max:
+        raise InvalidCheckpointError(f"{file}: '{key}' is {value!r}, not a positive number.", hint=_HINT)
     return float(value)
 
 
@@ -39,7 +49,7 @@ def flag(config: dict[str, Any], key: str, default: bool) -> bool:
     if value is None:
         return default
     if not isinstance(value, bool):
-        raise InvalidCheckpointError(f"config.json: '{key}' is {value!r}, neither true nor false.")
+        raise InvalidCheckpointError(f"config.json: '{key}' is {value!r}, neither true nor false.", hint=_HINT)
     return value
 
 
@@ -48,14 +58,16 @@ def integers(config: dict[str, Any], key: str) -> list[int]:
     value = config.get(key)
     value = [] if value is None else value
     if not isinstance(value, list) or not all(isinstance(item, int) for item in value):
-        raise InvalidCheckpointError(f"config.json: '{key}' is {value!r}, not a list of integers.")
+        raise InvalidCheckpointError(f"config.json: '{key}' is {value!r}, not a list of integers.", hint=_HINT)
     return value
 
 
 def head_size(config: dict[str, Any], hidden: int, heads: int) -> int:
     """``head_dim``; where it is absent, the heads share the hidden size evenly."""
     if config.get("head_dim") is None and hidden % heads:
-        raise InvalidCheckpointError(f"config.json: {heads} heads do not share a hidden size of {hidden} evenly.")
+        raise InvalidCheckpointError(
+            f"config.json: {heads} heads do not share a hidden size of {hidden} evenly.", hint=_HINT
+        )
     return integer(config, "head_dim", hidden // heads)
 
 

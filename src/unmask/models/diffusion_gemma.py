@@ -15,9 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from unmask.checkpoints.weights import WeightReader
-from unmask.models.base import AttentionGroup, KeyValueCache, StepContext
-from unmask.models.experts import _grouped_product
+from unmask.checkpoints.weights import TensorReader
+from unmask.models.base import AttentionGroup, KeyValueCache, SelfConditionedModel, StepContext
+from unmask.models.experts import mixture
 from unmask.models.gemma_spec import GemmaShape, LayerKind
 from unmask.models.linear import Linear
 from unmask.models.spec import ModelSpec
@@ -60,13 +60,12 @@ class GemmaLayer:
     decoder_scalar: Tensor
 
 
-class DiffusionGemma:
+class DiffusionGemma(SelfConditionedModel):
     """A loaded model; see ``models.base.Model``."""
 
-    def __init__(self, spec: ModelSpec, weights: WeightReader) -> None:
+    def __init__(self, spec: ModelSpec, weights: TensorReader) -> None:
         assert isinstance(spec.shape, GemmaShape)
-        self.spec = spec
-        self.adapters: dict[str, ModelSpec] = {}
+        super().__init__(spec)
         self.shape = shape = spec.shape
         self.embedding = weights.take(f"{_DECODER}.embed_tokens.weight", (shape.vocab, shape.hidden))
         self.layers = [_read_layer(weights, shape, n) for n in range(len(shape.layer_kinds))]
@@ -156,7 +155,8 @@ class DiffusionGemma:
         gate_up = layer.gate_up(self._norm(hidden, layer.mlp_norm), step.adapted)
         dense = self._norm(layer.down(_geglu(gate_up), step.adapted), layer.mlp_post_norm)
         chosen, shares = self._route(layer, hidden)
-        experts = _experts(layer, self._norm(hidden, layer.experts_norm), chosen, shares)
+        rows = self._norm(hidden, layer.experts_norm)
+        experts = mixture(rows, chosen, shares, layer.experts_gate_up, layer.experts_down, _geglu)
         hidden = hidden + self._norm(dense + self._norm(experts, layer.experts_post_norm), layer.post_norm)
         if step.canvas is None:
             return hidden * layer.encoder_scalar
@@ -204,20 +204,6 @@ def _geglu(gate_up: Tensor) -> Tensor:
     return F.gelu(gate, approximate="tanh") * up
 
 
-def _experts(layer: GemmaLayer, rows: Tensor, chosen: Tensor, shares: Tensor) -> Tensor:
-    """Weighted sum [R, D] of what the ``chosen`` experts [R, used] make of ``rows`` [R, D]."""
-    used = chosen.shape[1]
-    # Rows in order of their expert, so that each expert multiplies one stretch of them.
-    experts, order = chosen.flatten().sort(stable=True)
-    numbers = torch.arange(len(layer.experts_down), device=rows.device)
-    ends = torch.searchsorted(experts, numbers, right=True, out_int32=True)
-    inner = _geglu(_grouped_product(rows[order // used], layer.experts_gate_up, ends))
-    products = _grouped_product(inner, layer.experts_down, ends)
-    # Back in order of rows: what a row gets is summed best expert first, whoever shares the step.
-    outputs = torch.empty_like(products).index_copy_(0, order, products).view(*chosen.shape, -1)
-    return (outputs * shares.unsqueeze(-1)).sum(dim=1).to(rows.dtype)
-
-
 def _seen(group: AttentionGroup, slots: Tensor) -> Tensor:
     """Keys and values [S, 2 * G, K, E] of the slots that ``group`` sees."""
     if isinstance(group.keys, slice):
@@ -244,7 +230,7 @@ def _rotated(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1).to(heads.dtype)
 
 
-def _read_layer(weights: WeightReader, shape: GemmaShape, n: int) -> GemmaLayer:
+def _read_layer(weights: TensorReader, shape: GemmaShape, n: int) -> GemmaLayer:
     kind, name = shape.layer_kinds[n], f"{_DECODER}.layers.{n}"
     heads, kv_heads = shape.heads * kind.head_size, kind.kv_heads * kind.head_size
     parts = [("q_proj", heads), ("k_proj", kv_heads), ("v_proj", kv_heads)][: 3 if kind.sliding else 2]
@@ -279,7 +265,7 @@ def _read_layer(weights: WeightReader, shape: GemmaShape, n: int) -> GemmaLayer:
     )
 
 
-def _read_mlp(weights: WeightReader, shape: GemmaShape, name: str) -> tuple[Linear, Linear]:
+def _read_mlp(weights: TensorReader, shape: GemmaShape, name: str) -> tuple[Linear, Linear]:
     """The dense gated MLP at ``name``: gate and up, stacked, and down."""
     parts = [(f"{name}.gate_proj", shape.intermediate), (f"{name}.up_proj", shape.intermediate)]
     return (

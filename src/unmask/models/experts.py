@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from unmask.checkpoints.weights import WeightReader
+from unmask.checkpoints.weights import TensorReader
 from unmask.models.feed_forward import SwiGlu, gated
 from unmask.models.linear import AdaptedRows, Linear
 from unmask.models.spec import ExpertShape, TensorNames
@@ -42,7 +42,7 @@ class Experts:
         self.shared = shared
 
     @classmethod
-    def read(cls, weights: WeightReader, shape: ExpertShape, names: TensorNames, hidden: int, layer: int) -> Experts:
+    def read(cls, weights: TensorReader, shape: ExpertShape, names: TensorNames, hidden: int, layer: int) -> Experts:
         """Take the tensors of ``layer``; ``names.router_bias`` is a whole name, as it is no module's weight."""
 
         def name(pattern: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 import torch.nn.functional as F
 from torch import Tensor
 
-from unmask.checkpoints.weights import WeightReader
+from unmask.checkpoints.weights import TensorReader
 from unmask.models.linear import AdaptedRows, Linear
 
 
@@ -22,7 +22,7 @@ class SwiGlu:
         self.down = down
 
     @classmethod
-    def read(cls, weights: WeightReader, names: tuple[str, str, str], hidden: int, intermediate: int) -> SwiGlu:
+    def read(cls, weights: TensorReader, names: tuple[str, str, str], hidden: int, intermediate: int) -> SwiGlu:
         """Take the matrices ``names``: gate, up and down."""
         gate, up, down = names
         return cls(

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from unmask.checkpoints.weights import WeightReader
+from unmask.checkpoints.weights import TensorReader
 from unmask.models.int8 import Int8Weight
 
 
@@ -38,7 +38,7 @@ class Linear:
 
     @classmethod
     def read(
-        cls, weights: WeightReader, parts: Sequence[tuple[str, int]], inputs: int, *, bias: bool = False
+        cls, weights: TensorReader, parts: Sequence[tuple[str, int]], inputs: int, *, bias: bool = False
     ) -> Linear:
         """Take the tensors ``<name>.weight`` [size, inputs] of all ``parts``, and ``<name>.bias`` [size] if any."""
         matrices = [weights.take(f"{name}.weight", (size, inputs)) for name, size in parts]

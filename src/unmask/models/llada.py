@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from unmask.models.config import flag, head_size, integer, number, refuse_other_values, rope
+from unmask.models.config import flag, head_size, integer, layer_count, number, refuse_other_values, rope
 from unmask.models.family import Family
 from unmask.models.samplers import FULL
 from unmask.models.spec import TensorNames, TransformerShape
@@ -51,7 +51,7 @@ def shape(config: dict[str, Any]) -> TransformerShape:
     size = head_size(config, hidden, heads)
     theta, share = rope(config, 10000.0)
     return TransformerShape(
-        layers=integer(config, "n_layers"),
+        layers=layer_count(config, "n_layers"),
         hidden=hidden,
         heads=heads,
         kv_heads=integer(config, "n_kv_heads", heads),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from unmask.models.config import flag, head_size, integer, number, refuse_other_values, rope
+from unmask.models.config import flag, head_size, integer, layer_count, number, refuse_other_values, rope
 from unmask.models.family import Family
 from unmask.models.samplers import LLADA2
 from unmask.models.spec import ExpertShape, TensorNames, TransformerShape
@@ -57,7 +57,7 @@ def shape(config: dict[str, Any]) -> TransformerShape:
     theta, share = rope(config, 600000.0, 0.5)
     rotary_size = round(share * size)
     refuse_other_values(config, _ASSUMED | {"rotary_dim": rotary_size})
-    layers, dense = integer(config, "num_hidden_layers"), integer(config, "first_k_dense_replace", 0, least=0)
+    layers, dense = layer_count(config, "num_hidden_layers"), integer(config, "first_k_dense_replace", 0, least=0)
     return TransformerShape(
         layers=layers,
         hidden=hidden,

@@ -10,7 +10,7 @@ from typing import Any
 
 from unmask.errors import InvalidCheckpointError
 from unmask.models import qwen
-from unmask.models.config import flag, integer, integers, number, refuse_other_values
+from unmask.models.config import flag, integer, integers, layer_count, number, refuse_other_values
 from unmask.models.family import Family
 from unmask.models.samplers import FULL
 from unmask.models.spec import ExpertShape, TransformerShape
@@ -56,7 +56,7 @@ def shape(config: dict[str, Any]) -> TransformerShape:
 
 def _expert_layers(config: dict[str, Any]) -> frozenset[int]:
     """The layers that ``moe_layer_freq`` marks; all of them where it is absent."""
-    layers = integer(config, "num_hidden_layers")
+    layers = layer_count(config, "num_hidden_layers")
     marks = integers(config, "moe_layer_freq") or [1] * layers
     if len(marks) != layers:
         raise InvalidCheckpointError(f"config.json: 'moe_layer_freq' is about {len(marks)} of {layers} layers.")

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unmask.checkpoints.directory import read_json
+from unmask.checkpoints.json_file import read_json
 from unmask.checkpoints.weights import WeightReader
 from unmask.errors import CheckpointNotFoundError, InvalidCheckpointError
 from unmask.models.config import integer, number

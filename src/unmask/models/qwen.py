@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from unmask.models.config import flag, head_size, integer, integers, number, refuse_other_values, rope
+from unmask.models.config import flag, head_size, integer, integers, layer_count, number, refuse_other_values, rope
 from unmask.models.spec import ExpertShape, TensorNames, TransformerShape
 
 NAMES = TensorNames(
@@ -54,7 +54,7 @@ def shape(
 
     Raises ``InvalidCheckpointError`` naming a key we cannot honour.
     """
-    layers, hidden = integer(config, "num_hidden_layers"), integer(config, "hidden_size")
+    layers, hidden = layer_count(config, "num_hidden_layers"), integer(config, "hidden_size")
     refuse_other_values(config, _ASSUMED | {"layer_types": ["full_attention"] * layers})
     heads = integer(config, "num_attention_heads")
     size = head_size(config, hidden, heads) if head is None else integer(config, "head_dim", head)
@@ -89,7 +89,7 @@ def moe_shape(config: dict[str, Any]) -> TransformerShape:
     )
     every = integer(config, "decoder_sparse_step", 1)
     dense = integers(config, "mlp_only_layers")
-    layers = range(integer(config, "num_hidden_layers"))
+    layers = range(layer_count(config, "num_hidden_layers"))
     return shape(
         config,
         intermediate=6144,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from unmask.checkpoints.directory import Checkpoint
+from unmask.checkpoints.gguf_specials import special_tokens
 from unmask.errors import InvalidCheckpointError, InvalidValueError, UnknownArchitectureError
 from unmask.models import dream, fast_dllm_v2, gemma_spec, llada, llada2, llada_moe, rnd1, sdar
 from unmask.models.config import integer, refuse_other_values, token_ids
 from unmask.models.family import Family
 from unmask.models.gemma_spec import GemmaShape
+from unmask.models.gguf_config import config_of_gguf
 from unmask.models.samplers import D2F, DIFFUSION_GEMMA, FULL, Sampler, renoise_defaults
 from unmask.models.spec import ModelSpec, Shape, TransformerShape
 
@@ -40,6 +43,7 @@ def describe(checkpoint: Checkpoint, *, attention: str | None = None, adapted: b
     ``block_size``. Raises ``UnknownArchitectureError``, ``InvalidCheckpointError``, or ``InvalidValueError`` for an
     ``attention`` that the model has not.
     """
+    checkpoint = _in_hugging_face_words(checkpoint)
     config = checkpoint.config
     family = _family(config)
     shape = family.shape(config)
@@ -47,7 +51,7 @@ def describe(checkpoint: Checkpoint, *, attention: str | None = None, adapted: b
         _check_shape(shape)
     sampler = _sampler(family, config, attention, adapted)
     refuse_other_values(config, {"grid_anchor": sampler.anchor})
-    tokens = checkpoint.added_tokens()
+    tokens = checkpoint.added_tokens() if checkpoint.header is None else special_tokens(checkpoint.header)
     mask_id = _mask_id(family, checkpoint, tokens, shape.vocab)
     end_ids = _end_ids(family, checkpoint, tokens)
     _check_ids(end_ids if mask_id is None else (mask_id, *end_ids), shape.vocab)
@@ -68,6 +72,13 @@ def describe(checkpoint: Checkpoint, *, attention: str | None = None, adapted: b
         defaults=renoise_defaults(checkpoint.generation) if sampler is DIFFUSION_GEMMA else dict(sampler.defaults),
         sliding_window=shape.window if isinstance(shape, GemmaShape) else 0,
     )
+
+
+def _in_hugging_face_words(checkpoint: Checkpoint) -> Checkpoint:
+    if checkpoint.header is None:
+        return checkpoint
+    config, generation = config_of_gguf(checkpoint.header)
+    return replace(checkpoint, config=config, generation=generation)
 
 
 def _family(config: dict[str, Any]) -> Family:

@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from unmask.checkpoints.weights import WeightReader
-from unmask.models.base import KeyValueCache, StepContext
+from unmask.checkpoints.weights import TensorReader
+from unmask.models.base import KeyValueCache, Model, StepContext
 from unmask.models.experts import Experts
 from unmask.models.feed_forward import SwiGlu
 from unmask.models.linear import Linear
@@ -49,16 +49,15 @@ class Layer:
         return norms + self.qkv.parameters + self.output.parameters + self.mlp.parameters
 
 
-class Transformer:
-    """A loaded model: ``forward`` gives hidden rows, ``head`` the logits of those rows that need them."""
+class Transformer(Model):
+    """The Llama-like transformer, loaded."""
 
-    def __init__(self, spec: ModelSpec, weights: WeightReader) -> None:
+    def __init__(self, spec: ModelSpec, weights: TensorReader) -> None:
         """``spec`` must have a ``TransformerShape``, and names."""
         shape, names = spec.shape, spec.names
         assert isinstance(shape, TransformerShape)
         assert names is not None
-        self.spec = spec
-        self.adapters: dict[str, ModelSpec] = {}
+        super().__init__(spec)
         self.shape = shape
         self.embedding = weights.take(f"{names.embedding}.weight", (shape.vocab, shape.hidden))
         self.layers = [_read_layer(weights, shape, names, n) for n in range(shape.layers)]
@@ -88,11 +87,15 @@ class Transformer:
         return self.embedding.numel() + layers + self.final_norm.numel() + head
 
     def linears(self) -> Iterator[Linear]:
-        """The matrix products that adapters and quantisation may change; a tied head is the embedding's, not theirs."""
+        """The matrix products inside the layers, which adapters may change."""
         for layer in self.layers:
             yield from layer.linears()
+
+    def quantize(self) -> None:
+        """Compute in int8 from now on; a tied head stays as it is, since it is the embedding."""
+        super().quantize()
         if not self.shape.tied:
-            yield self.output_head
+            self.output_head.quantize()
 
     def new_cache(self, slots: int) -> KeyValueCache:
         """A cache of ``slots`` positions for this model."""
@@ -116,9 +119,6 @@ class Transformer:
     def head(self, hidden: Tensor) -> Tensor:
         """Logits [M, V] in float32 of ``hidden`` [M, D]."""
         return self.output_head(hidden).float()
-
-    def remember(self, cache: KeyValueCache, slots: Tensor, logits: Tensor) -> None:
-        """Nothing: this model sees tokens only, never its own last prediction."""
 
     def _attend(
         self, layer: Layer, normed: Tensor, cos: Tensor, sin: Tensor, step: StepContext, slots: Tensor
@@ -159,7 +159,7 @@ def _rotate(heads: Tensor, cos: Tensor, sin: Tensor) -> None:
     first.copy_(rotated)
 
 
-def _read_layer(weights: WeightReader, shape: TransformerShape, names: TensorNames, n: int) -> Layer:
+def _read_layer(weights: TensorReader, shape: TransformerShape, names: TensorNames, n: int) -> Layer:
     hidden, heads, kv_heads, size = shape.hidden, shape.heads, shape.kv_heads, shape.head_size
 
     def name(pattern: str) -> str:

@@ -38,9 +38,7 @@ class ServedModel:
     def __init__(self, engine: EngineClient, prompts: PromptEncoder, *, name: str, capacity: int) -> None:
         self.engine = engine
         self.name = name
-        self.variants = {
-            f"{name}:{adapter}" if adapter else name: model for adapter, model in engine.models.items()
-        }
+        self.variants = {f"{name}:{adapter}" if adapter else name: model for adapter, model in engine.models.items()}
         self.created = int(time.time())
         self.tokenizer = prompts.tokenizer
         self.template = prompts.template

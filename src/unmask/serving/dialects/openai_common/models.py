@@ -41,5 +41,6 @@ def _card(model: ServedModel, name: str) -> dict[str, Any]:
             "caches": info.caches,
             "defaults": info.defaults,
             "parameters": info.parameters,
+            "precision": info.precision,
         },
     }

@@ -1,0 +1,19 @@
+"""The special tokens of a GGUF file, found without building its tokenizer."""
+
+from __future__ import annotations
+
+from unmask.checkpoints.gguf_header import ArrayInfo, GgufHeader, read_array, read_texts
+
+_CONTROL = 3  # the type of tokens that stand for no text
+_TYPES, _TOKENS = "tokenizer.ggml.token_type", "tokenizer.ggml.tokens"
+
+
+def special_tokens(header: GgufHeader) -> dict[str, int]:
+    """Ids of the tokens that stand for no text, by their names; empty if the file has no tokenizer.
+
+    Raises ``GgufError`` for arrays that cannot be read.
+    """
+    if not all(isinstance(header.metadata.get(key), ArrayInfo) for key in (_TYPES, _TOKENS)):
+        return {}
+    special = [index for index, kind in enumerate(read_array(header, _TYPES)) if kind == _CONTROL]
+    return dict(zip(read_texts(header, _TOKENS, special), special, strict=True))

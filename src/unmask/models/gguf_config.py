@@ -1,0 +1,255 @@
+"""What a GGUF file says of its model, in the words of the Hugging Face config that it was converted from.
+
+Keys as llama.cpp's converters write them; those of ``llada2`` as the community's files have them. A key that the file
+lacks is left out, so that the family's own default holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from unmask.checkpoints.gguf_header import ArrayInfo, GgufHeader, read_array
+from unmask.errors import InvalidCheckpointError, UnknownArchitectureError
+from unmask.models.config import integer, layer_count
+
+Config = dict[str, Any]
+
+
+def config_of_gguf(header: GgufHeader) -> tuple[Config, Config]:
+    """What ``config.json`` and ``generation_config.json`` would hold.
+
+    Raises ``UnknownArchitectureError``, or ``InvalidCheckpointError`` naming a key that the file lacks.
+    """
+    convert = _CONVERTERS.get(header.architecture or "")
+    if convert is None:
+        raise UnknownArchitectureError(
+            f"Unmask does not serve the GGUF architecture {header.architecture!r}.",
+            hint=f"It serves {', '.join(_CONVERTERS)}.",
+        )
+    keys = _Keys(header)
+    ids = {
+        "mask_token_id": keys.plain("tokenizer.ggml.mask_token_id"),
+        "eos_token_id": [keys.plain("tokenizer.ggml.eos_token_id"), keys.plain("tokenizer.ggml.eot_token_id")],
+    }
+    return ids | convert(keys), _generation(keys)
+
+
+class _Keys:
+    """The metadata of one file; names without a dot's prefix are those of its architecture."""
+
+    def __init__(self, header: GgufHeader) -> None:
+        self.header = header
+
+    def plain(self, key: str) -> Any:
+        """The value of ``key``, an array's as a list; ``None`` if the file lacks it."""
+        value = self.header.metadata.get(key)
+        return read_array(self.header, key) if isinstance(value, ArrayInfo) else value
+
+    def get(self, name: str) -> Any:
+        """The value of the architecture's key ``name``."""
+        return self.plain(f"{self.header.architecture}.{name}")
+
+    def need(self, name: str) -> Any:
+        """The same; raises ``InvalidCheckpointError`` if the file lacks it."""
+        value = self.get(name)
+        if value is None:
+            raise InvalidCheckpointError(
+                f"'{self.header.path}' lacks the key '{self.header.architecture}.{name}'.",
+                hint="Convert the model again with a current converter.",
+            )
+        return value
+
+    def integer(self, name: str, default: int | None = None) -> int:
+        """The positive integer of the architecture's key ``name``; raises ``InvalidCheckpointError`` for another."""
+        key = f"{self.header.architecture}.{name}"
+        return integer({key: self.get(name)}, key, default, file=self.header.path.name)
+
+    @property
+    def layers(self) -> int:
+        """Number of layers."""
+        key = f"{self.header.architecture}.block_count"
+        return layer_count({key: self.get("block_count")}, key, file=self.header.path.name)
+
+    def present(self, values: Config) -> Config:
+        """``values`` without those that are ``None``."""
+        return {name: value for name, value in values.items() if value is not None}
+
+    @property
+    def vocab(self) -> int:
+        """Number of tokens: rows of the embedding."""
+        embedding = self.header.tensors.get("token_embd.weight")
+        if embedding is None or len(embedding.shape) != 2:
+            raise InvalidCheckpointError(
+                f"'{self.header.path}' has no token embedding (token_embd.weight).", hint="Convert the model again."
+            )
+        return embedding.shape[0]
+
+    @property
+    def tied(self) -> bool:
+        """Whether the head is the embedding: then the file has none."""
+        return "output.weight" not in self.header.tensors
+
+
+def _llada(keys: _Keys) -> Config:
+    return keys.present(
+        {
+            "architectures": ["LLaDAModelLM"],
+            "d_model": keys.need("embedding_length"),
+            "n_layers": keys.layers,
+            "n_heads": keys.need("attention.head_count"),
+            "n_kv_heads": keys.get("attention.head_count_kv"),
+            "mlp_hidden_size": keys.need("feed_forward_length"),
+            "vocab_size": keys.vocab,
+            "max_sequence_length": keys.need("context_length"),
+            "rms_norm_eps": keys.get("attention.layer_norm_rms_epsilon"),
+            "rope_theta": keys.get("rope.freq_base"),
+            "weight_tying": keys.tied,
+        }
+    )
+
+
+def _qwen(keys: _Keys, architecture: str, **more: Any) -> Config:
+    """What the layouts of Hugging Face's Qwen classes share."""
+    return keys.present(
+        {
+            "architectures": [architecture],
+            "hidden_size": keys.need("embedding_length"),
+            "num_hidden_layers": keys.layers,
+            "num_attention_heads": keys.need("attention.head_count"),
+            "num_key_value_heads": keys.get("attention.head_count_kv"),
+            "head_dim": keys.get("attention.key_length"),
+            "intermediate_size": keys.get("feed_forward_length"),
+            "vocab_size": keys.vocab,
+            "max_position_embeddings": keys.need("context_length"),
+            "rms_norm_eps": keys.get("attention.layer_norm_rms_epsilon"),
+            "rope_theta": keys.get("rope.freq_base"),
+            "tie_word_embeddings": keys.tied,
+            **more,
+        }
+    )
+
+
+def _dream(keys: _Keys) -> Config:
+    return _qwen(keys, "DreamModel")
+
+
+def _experts(keys: _Keys) -> Config:
+    return {"num_experts": keys.need("expert_count"), "num_experts_per_tok": keys.need("expert_used_count")}
+
+
+def _has(keys: _Keys, tensor: str) -> bool:
+    return any(name.endswith(tensor) for name in keys.header.tensors)
+
+
+def _llada_moe(keys: _Keys) -> Config:
+    return _qwen(
+        keys,
+        "LLaDAMoEModelLM",
+        **_experts(keys),
+        expert_intermediate_size=keys.get("expert_feed_forward_length"),
+        dense_intermediate_size=keys.get("feed_forward_length"),
+        shared_expert_intermediate_size=keys.get("expert_shared_feed_forward_length"),
+        moe_layer_freq=[int(f"blk.{n}.ffn_gate_inp.weight" in keys.header.tensors) for n in range(keys.layers)],
+        moe_router_enable_expert_bias=_has(keys, ".exp_probs_b.bias"),
+    )
+
+
+_SIGMOID = 2  # llama.cpp's number for experts that are scored one by one
+
+
+def _llada2(keys: _Keys) -> Config:
+    size = keys.integer(
+        "attention.key_length", keys.integer("embedding_length") // keys.integer("attention.head_count")
+    )
+    inner = keys.integer("expert_feed_forward_length")
+    shared = keys.integer("expert_shared_feed_forward_length", inner * keys.integer("expert_shared_count", 1))
+    return _qwen(
+        keys,
+        "LLaDA2MoeModelLM",
+        **_experts(keys),
+        moe_intermediate_size=inner,
+        num_shared_experts=shared // inner,
+        first_k_dense_replace=keys.get("leading_dense_block_count"),
+        n_group=keys.get("expert_group_count"),
+        topk_group=keys.get("expert_group_used_count"),
+        routed_scaling_factor=keys.get("expert_weights_scale"),
+        norm_topk_prob=keys.get("expert_weights_norm"),
+        score_function="sigmoid" if keys.get("expert_gating_func") in (None, _SIGMOID) else "softmax",
+        moe_router_enable_expert_bias=_has(keys, ".exp_probs_b.bias"),
+        partial_rotary_factor=keys.integer("rope.dimension_count", size // 2) / size,
+    )
+
+
+def _rnd1(keys: _Keys) -> Config:
+    return _qwen(
+        keys,
+        "RND1",
+        **_experts(keys),
+        moe_intermediate_size=keys.get("expert_feed_forward_length"),
+        norm_topk_prob=True,
+    )
+
+
+def _diffusion_gemma(keys: _Keys) -> Config:
+    layers = keys.layers
+    sliding = keys.need("attention.sliding_window_pattern")
+    kv_heads = keys.need("attention.head_count_kv")
+    if not isinstance(sliding, list) or not isinstance(kv_heads, list) or not len(sliding) == len(kv_heads) == layers:
+        raise InvalidCheckpointError(
+            f"'{keys.header.path}' does not say of each of its {layers} layers whether it slides, and its heads.",
+            hint="Convert the model again with a current converter.",
+        )
+    by_kind = dict(zip(sliding, kv_heads, strict=True))
+    text = {
+        "hidden_size": keys.need("embedding_length"),
+        "num_hidden_layers": layers,
+        "num_attention_heads": keys.need("attention.head_count"),
+        "num_key_value_heads": by_kind.get(True),
+        "num_global_key_value_heads": by_kind.get(False),
+        "head_dim": keys.need("attention.key_length_swa"),
+        "global_head_dim": keys.need("attention.key_length"),
+        "layer_types": ["sliding_attention" if slides else "full_attention" for slides in sliding],
+        "sliding_window": keys.need("attention.sliding_window"),
+        "intermediate_size": keys.need("feed_forward_length"),
+        "num_experts": keys.need("expert_count"),
+        "top_k_experts": keys.need("expert_used_count"),
+        "moe_intermediate_size": keys.need("expert_feed_forward_length"),
+        "vocab_size": keys.vocab,
+        "max_position_embeddings": keys.need("context_length"),
+        "rms_norm_eps": keys.get("attention.layer_norm_rms_epsilon"),
+        "rope_theta": keys.get("rope.freq_base"),
+        "rope_local_base_freq": keys.get("rope.freq_base_swa"),
+        "final_logit_softcapping": keys.get("final_logit_softcapping"),
+    }
+    return keys.present(
+        {
+            "architectures": ["DiffusionGemmaForBlockDiffusion"],
+            "canvas_length": keys.plain("diffusion.canvas_length"),
+            "text_config": keys.present(text),
+        }
+    )
+
+
+def _generation(keys: _Keys) -> Config:
+    """The sampler's settings that DiffusionGemma's files carry."""
+    said = {
+        "max_denoising_steps": keys.plain("diffusion.eb_max_steps"),
+        "t_min": keys.plain("diffusion.eb_t_min"),
+        "t_max": keys.plain("diffusion.eb_t_max"),
+        "stability_threshold": keys.plain("diffusion.eb_stability_threshold"),
+        "confidence_threshold": keys.plain("diffusion.eb_confidence_threshold"),
+    }
+    bound = keys.plain("diffusion.eb_entropy_bound")
+    return keys.present(said) | ({} if bound is None else {"sampler_config": {"entropy_bound": bound}})
+
+
+_CONVERTERS: dict[str, Callable[[_Keys], Config]] = {
+    "llada": _llada,
+    "llada-moe": _llada_moe,
+    "llada2": _llada2,
+    "dream": _dream,
+    "rnd1": _rnd1,
+    "diffusion-gemma": _diffusion_gemma,
+    "diffusiongemma": _diffusion_gemma,
+}

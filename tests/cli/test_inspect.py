@@ -1,0 +1,77 @@
+"""`unmask inspect` as a process: what it prints, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.test_run import unmask
+from tests.foreign_models import FOREIGN, hugging_face, tiny_copy
+from tests.serving.processes import environment
+from unmask.checkpoints.directory import EMBEDDED_MODEL
+
+
+def test_a_model_that_is_served():
+    done = unmask("inspect", EMBEDDED_MODEL)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    assert lines["family"] == "llada"
+    assert lines["parameters"] == "1,541,760"
+    assert lines["served"].startswith("native: ")
+    columns = {len(line) - len(line.split("  ", 1)[1].lstrip()) for line in done.stdout.splitlines()}
+    assert len(columns) == 1  # aligned
+
+
+def test_json():
+    done = unmask("inspect", "--json", EMBEDDED_MODEL)
+    card = json.loads(done.stdout)
+    assert (done.returncode, len(done.stdout.splitlines())) == (0, 1)
+    assert (card["served"], card["refusal"], card["mask_id"]) == (True, None, 6)
+    assert set(card["memory_bytes"]) == {"float32", "bfloat16"}
+
+
+def test_a_model_that_is_refused(tmp_path):
+    path = str(hugging_face(architectures=["LlamaForCausalLM"])(tmp_path / "model"))
+    done = unmask("inspect", path)
+    assert done.returncode == 1
+    assert "autoregressive" in done.stdout
+    assert "[autoregressive_model]" in done.stderr
+    assert "hint: " in done.stderr
+    done = unmask("inspect", path, "--json")
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["refusal"]["code"] == "autoregressive_model"
+    assert "[autoregressive_model]" in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["nothing", "pickle-zip", "gguf-suspect"])
+@pytest.mark.parametrize("verb", [("serve", "--port", "0"), ("run",)])
+def test_serve_and_run_end_with_the_same_error(tmp_path, verb, kind):
+    _, _, build = FOREIGN[kind]
+    model = str(build(tmp_path / "model"))
+    inspected = unmask("inspect", model)
+    ended = unmask(verb[0], model, *verb[1:], *(["hi"] if verb == ("run",) else []))
+    assert (inspected.returncode, ended.returncode) == (1, 1)
+    assert ended.stderr.strip().endswith(inspected.stderr.strip())
+
+
+def test_names_that_no_terminal_shows(tmp_path):
+    path = tiny_copy(tmp_path / "model")
+    (tmp_path / "link").symlink_to(path.rename(tmp_path / os.fsdecode(b"\xff")))
+    done = unmask("inspect", str(tmp_path / "link"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\\udcff" in done.stdout
+
+
+def test_torch_is_not_imported():
+    code = (
+        "import sys; sys.argv = ['unmask', 'inspect', 'unmask-tiny']\n"
+        "from unmask.cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit as end: assert not end.code\n"
+        "assert not {'torch', 'numpy', 'huggingface_hub'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment(), stdout=subprocess.DEVNULL)
