@@ -105,15 +105,23 @@ def places(config: dict[str, Any], names: Iterable[str]) -> dict[str, Place]:
     return found
 
 
-def convert(checkpoint: Path, target: Path, *, file_type: str = "F32", tensors_per_shard: int = 0) -> Path:
+def convert(
+    checkpoint: Path,
+    target: Path,
+    *,
+    file_type: str = "F32",
+    tensors_per_shard: int = 0,
+    vocabulary: dict[str, Any] | None = None,
+) -> Path:
     """Write ``checkpoint`` as the GGUF file ``target``, whose path is returned (the first shard's, if sharded).
 
-    Matrices have ``file_type`` where their rows fit its blocks, but for routers; all else is float32.
+    Matrices have ``file_type`` where their rows fit its blocks, but for routers; all else is float32. ``vocabulary``
+    holds the tokenizer's keys, those of single bytes if it is not given.
     """
     config = json.loads((checkpoint / "config.json").read_text())
     tensors = load_file(checkpoint / "model.safetensors")
     writer = gguf.GGUFWriter(target, architecture(config), split_max_tensors=tensors_per_shard)
-    _add_keys(writer, _KEYS[architecture(config)](config) | _vocabulary(config))
+    _add_keys(writer, _KEYS[architecture(config)](config) | (vocabulary or _vocabulary(config)))
     stacks: dict[str, list[np.ndarray]] = {}
     for name, place in places(config, tensors).items():
         tensor = tensors[name] if place.unpermute_heads is None else permuted(tensors[name], place.unpermute_heads)
@@ -277,6 +285,23 @@ def _vocabulary(config: dict[str, Any]) -> dict[str, Any]:
         "tokenizer.ggml.token_type": [3 if index in special else 1 for index in range(size)],
         "tokenizer.ggml.merges": ["a b"], "tokenizer.ggml.add_bos_token": architecture(config) == "llada",
         **{f"tokenizer.ggml.{name}_token_id": index for name, index in ids.items()},
+    }  # fmt: skip
+
+
+def vocabulary_of(directory: Path, pre: str) -> dict[str, Any]:
+    """The keys of the byte-level tokenizer in ``directory``, whose words the rule ``pre`` cuts, and its template."""
+    tokenizer = json.loads((directory / "tokenizer.json").read_text())
+    config = json.loads((directory / "tokenizer_config.json").read_text())
+    special = {token["content"]: token["id"] for token in tokenizer["added_tokens"]}
+    ids = tokenizer["model"]["vocab"] | special
+    names = {"bos": "bos_token", "eos": "eos_token", "padding": "pad_token", "mask": "mask_token"}
+    return {
+        "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": pre,
+        "tokenizer.ggml.tokens": sorted(ids, key=lambda token: ids[token]),
+        "tokenizer.ggml.token_type": [3 if index in special.values() else 1 for index in range(len(ids))],
+        "tokenizer.ggml.merges": [" ".join(merge) for merge in tokenizer["model"]["merges"]],
+        "tokenizer.chat_template": (directory / "chat_template.jinja").read_text(),
+        **{f"tokenizer.ggml.{name}_token_id": special[config[key]] for name, key in names.items()},
     }  # fmt: skip
 
 

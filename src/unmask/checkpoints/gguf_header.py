@@ -173,7 +173,7 @@ def read_array(header: GgufHeader, key: str) -> list[bool] | list[int] | list[fl
         if info.count > _MOST_STRINGS:
             raise walk.here(Reason.OVER_BUDGET, f"has {info.count} items; Unmask reads {_MOST_STRINGS}")
         walk.need(size)
-        return [value for (value,) in layout.iter_unpack(content[info.offset : info.offset + size])]
+        return list(struct.unpack(f"<{info.count}{layout.format[1:]}", content[info.offset : info.offset + size]))
 
 
 def read_texts(header: GgufHeader, key: str, indices: Sequence[int]) -> list[str]:
