@@ -22,6 +22,7 @@ from unmask.params import (
 )
 
 _MAX_COUNT = 2**31 - 1
+_UNRANKED = ("sequential", "origin")  # the rules that look at no score
 
 
 def resolve(params: GenerationParams, model: ModelInfo, prompt_length: int) -> DecodingParams:
@@ -61,7 +62,7 @@ def resolve(params: GenerationParams, model: ModelInfo, prompt_length: int) -> D
         cache=_cache(params.cache, model),
         early_exit=said.flag("early_exit"),
         min_tokens=said.integer("min_tokens", 0, 0, max_tokens),
-        end_tokens=_choice("end_tokens", params.end_tokens, END_TOKENS),
+        end_tokens=_end_tokens(params.end_tokens, rule),
         cfg_scale=_cfg_scale(said, model),
         frames=params.frames,
         adapter=model.adapter,
@@ -124,7 +125,7 @@ def _rule(params: GenerationParams, model: ModelInfo) -> str:
     if unread:
         raise InvalidValueError(
             f"'{unread[0]}' has no effect under rule '{rule}'.",
-            hint=f"Leave it out, or choose a rule that reads it: {', '.join(_readers(unread[0]))}.",
+            hint=f"Leave it out{_readers(unread[0], model)}.",
             param=unread[0],
         )
     return rule
@@ -136,8 +137,9 @@ def _implied_rule(given: list[str], model: ModelInfo) -> str:
     return next(fitting, model.rules[0])
 
 
-def _readers(option: str) -> list[str]:
-    return [rule for rule, options in RULE_OPTIONS.items() if option in options]
+def _readers(option: str, model: ModelInfo) -> str:
+    rules = [rule for rule in model.rules if option in RULE_OPTIONS[rule]]
+    return f", or choose a rule that reads it: {', '.join(rules)}" if rules else f"; no rule of {model.name} reads it"
 
 
 def _steps(said: _Said, rule: str, block_length: int) -> int:
@@ -208,6 +210,17 @@ def _cache(cache: str | None, model: ModelInfo) -> str:
             param="cache",
         )
     return cache
+
+
+def _end_tokens(value: str | None, rule: str) -> str:
+    chosen = _choice("end_tokens", value, END_TOKENS)
+    if chosen == "last" and rule in _UNRANKED:
+        raise InvalidValueError(
+            f"'end_tokens' \"last\" has no effect under rule '{rule}', which does not go by confidence.",
+            hint='Use "free" or "never", or another rule.',
+            param="end_tokens",
+        )
+    return chosen
 
 
 def _cfg_scale(said: _Said, model: ModelInfo) -> float:

@@ -205,7 +205,7 @@ def test_an_adapter_with_half_a_pair(golden, tmp_path):
 
 
 def test_an_adapter_for_another_model(golden):
-    with pytest.raises(InvalidCheckpointError, match="no weight for"):
+    with pytest.raises(InvalidCheckpointError, match="no place for"):
         load_model(str(golden / "dream" / "ckpt"), adapter=str(golden / "d2f" / "llada_adapter"), device="cpu")
     with pytest.raises(CheckpointNotFoundError, match="adapter"):
         load_model(str(golden / "dream" / "ckpt"), adapter="/nowhere", device="cpu")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -77,6 +78,19 @@ def test_a_drawn_end_token_that_is_put_last_scores_zero():
     assert 0 < (token == 7).sum() < 50
     assert score[token == 7].eq(0).all()
     assert score[token != 7].gt(0).all()
+
+
+@pytest.mark.parametrize("score", [Score.PROBABILITY, Score.MARGIN, Score.NEGATIVE_ENTROPY])
+@pytest.mark.parametrize("how", [None, sampling(2, tempered=True, greedy=True)], ids=["plain", "filtered"])
+def test_end_tokens_that_are_put_last_score_least_whatever_the_rule_goes_by(score, how):
+    logits = torch.zeros(2, VOCAB)
+    logits[0, 7] = 20.0  # sure of the end token
+    logits[1, 8] = 0.1  # hardly sure of anything
+    ends = EndTokens(torch.tensor([7]), never=torch.zeros(2, dtype=torch.bool), last=torch.ones(2, dtype=torch.bool))
+    ours = propose_by(logits, MASK, score, torch.float32, ends, how)
+    assert ours.token.tolist() == [7, 8]
+    assert ours.score[0] < ours.score[1]
+    assert ours.score.isfinite().all()
 
 
 def test_draws_follow_the_distribution():

@@ -87,7 +87,7 @@ def test_what_an_adapter_makes_of_the_model(mixed, family):
 
 def test_an_adapter_of_another_model_is_refused(golden, family):
     wrong = {"llada": "dream", "dream": "llada"}[family]
-    with pytest.raises(InvalidCheckpointError, match="no weight for"):
+    with pytest.raises(InvalidCheckpointError, match="no place for"):
         make_loop(golden / family / "ckpt", adapters={"wrong": str(golden / "d2f" / f"{wrong}_adapter")})
 
 

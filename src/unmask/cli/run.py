@@ -61,7 +61,7 @@ def run(
     if question == "" or (json and question is None):
         raise typer.BadParameter(f"there is nothing to ask the model '{path}'.", param_hint="PROMPT")
     engine = EngineOptions(
-        model=path, adapter=adapter, device=device, dtype=dtype, attention=attention, threads=threads
+        model=path, adapter=adapter, device=device, dtype=dtype, quantize=quantize, attention=attention, threads=threads
     )
     params = GenerationParams(
         rule=rule,

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from unmask.decoding.grid import Grid
 from unmask.params import DecodingParams, ModelInfo
 
+NO_TOKEN = -1  # what stands at a position not begun, in models without a mask token
+
 
 class Canvas:
     """Positions 0 .. ``length``: prompt first, then generated tokens, some still masked.
@@ -28,7 +30,8 @@ class Canvas:
         )
         self.length = self.grid.length
         self.mask_id = model.mask_id
-        self.tokens: NDArray[np.int64] = np.full(self.length, model.mask_id or 0, dtype=np.int64)
+        blank = NO_TOKEN if model.mask_id is None else model.mask_id
+        self.tokens: NDArray[np.int64] = np.full(self.length, blank, dtype=np.int64)
         self.tokens[: self.prompt_length] = prompt_ids
         self.masked: NDArray[np.bool_] = np.ones(self.length, dtype=np.bool_)
         self.masked[: self.prompt_length] = False

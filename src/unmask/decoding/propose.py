@@ -24,6 +24,10 @@ class Score(Enum):
     CHANCE = "a draw, whatever the logits are"
 
 
+# What an end token scores that is put last: no more than anything else can.
+_LEAST = {Score.PROBABILITY: 0.0, Score.MARGIN: 0.0, Score.NEGATIVE_ENTROPY: -1e6, Score.CHANCE: 0.0}
+
+
 @dataclass(slots=True)
 class EndTokens:
     """What may become of end tokens ``ids`` [n], per row: ``never`` proposed, or ``last`` to be committed; bool [M]."""
@@ -79,13 +83,12 @@ def propose(
     token = likeliest if drawn is None else drawn.token
     if ends is not None:
         _forbid(logits, ends.ids, ends.last)
-    own = _score(logits.to(score_dtype), token, score)
+    scores = _score(logits.to(score_dtype), token, score)
     if sampling is not None and drawn is not None:
-        tempered = sampling.tempered
-        if ends is not None:  # an end token that is put last keeps its score of zero
-            tempered = tempered & ~(ends.last & torch.isin(token, ends.ids))
-        own = torch.where(tempered, drawn.score.to(score_dtype), own)
-    return Proposals(token, likeliest, own)
+        scores = torch.where(sampling.tempered, drawn.score.to(score_dtype), scores)
+    if ends is not None:
+        scores = torch.where(ends.last & torch.isin(token, ends.ids), _LEAST[score], scores)
+    return Proposals(token, likeliest, scores)
 
 
 def _forbid(logits: Tensor, ids: Tensor, rows: Tensor) -> None:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from unmask.checkpoints.tokenizer import Tokenizer
+from unmask.decoding.canvas import NO_TOKEN
 from unmask.engine.client import EngineClient, Mailbox
 from unmask.engine.completion import Completion, TextRequest
 from unmask.events import CanvasEvent, RequestStats
@@ -122,7 +123,7 @@ class CellDecoder:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
-        self._cells: dict[int | None, str | None] = {tokenizer.mask_id: None}
+        self._cells: dict[int | None, str | None] = dict.fromkeys((tokenizer.mask_id, NO_TOKEN))
 
     def decode(self, canvas: Sequence[int]) -> list[str | None]:
         """Each cell's own text; None for one that is still masked."""

@@ -28,11 +28,12 @@ def config_of_gguf(header: GgufHeader) -> tuple[Config, Config]:
             hint=f"It serves {', '.join(_CONVERTERS)}.",
         )
     keys = _Keys(header)
-    ids = {
+    said = {
+        "shift_logits": keys.plain("diffusion.shift_logits"),
         "mask_token_id": keys.plain("tokenizer.ggml.mask_token_id"),
         "eos_token_id": [keys.plain("tokenizer.ggml.eos_token_id"), keys.plain("tokenizer.ggml.eot_token_id")],
     }
-    return ids | convert(keys), _generation(keys)
+    return said | convert(keys), _generation(keys)
 
 
 class _Keys:

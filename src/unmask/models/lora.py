@@ -57,6 +57,8 @@ class LoraAdapter:
     def __init__(self, path: Path) -> None:
         if not path.is_dir():
             raise CheckpointNotFoundError(f"There is no adapter directory at '{path}'.", hint="Check the path.")
+        if not (path / _CONFIG).is_file():
+            raise InvalidCheckpointError(f"'{path}' has no {_CONFIG}.", hint="Give an adapter in PEFT's format.")
         self._path = path
         self._config = read_json(path / _CONFIG)
         _check_plain(self._config)
@@ -86,8 +88,9 @@ class LoraAdapter:
         """Raise ``InvalidCheckpointError`` if the model had no place for an update: the adapter is for another one."""
         if self._unused:
             raise InvalidCheckpointError(
-                f"'{self._path}' updates '{next(iter(self._unused))}', which this model has no weight for.",
-                hint="Use the adapter with the base model it was trained on.",
+                f"'{self._path}' updates '{next(iter(self._unused))}', which this model has no place for.",
+                hint="Use the adapter with the base model it was trained on. Kept apart from the weights, adapters reach "
+                "the plain matrices inside layers only, not the head, routers or experts: merge those.",
             )
 
     def _concerns(self, linear: Linear) -> bool:

@@ -9,7 +9,7 @@ from unmask.checkpoints.directory import Checkpoint
 from unmask.checkpoints.gguf_specials import special_tokens
 from unmask.errors import InvalidCheckpointError, InvalidValueError, UnknownArchitectureError
 from unmask.models import dream, fast_dllm_v2, gemma_spec, llada, llada2, llada_moe, rnd1, sdar
-from unmask.models.config import integer, refuse_other_values, token_ids
+from unmask.models.config import flag, integer, refuse_other_values, token_ids
 from unmask.models.family import Family
 from unmask.models.gemma_spec import GemmaShape
 from unmask.models.gguf_config import config_of_gguf
@@ -64,7 +64,7 @@ def describe(checkpoint: Checkpoint, *, attention: str | None = None, adapted: b
         anchor=sampler.anchor,
         block_length=_block_length(sampler, config, shape),
         max_tokens=sampler.max_tokens,
-        shifted=family.shifted,
+        shifted=flag(config, "shift_logits", family.shifted),
         mask_id=mask_id,
         end_ids=end_ids,
         rules=sampler.rules,
