@@ -13,8 +13,9 @@ import typer.main
 
 import unmask
 from tests.infos import model_info
+from unmask.checkpoints.byte_level import WORD_RULES
 from unmask.checkpoints.gguf_header import TENSOR_TYPES
-from unmask.checkpoints.gguf_tokenizer import _KINDS, _WORDS
+from unmask.checkpoints.gguf_tokenizer import _KINDS
 from unmask.checkpoints.gguf_weights import _PLAIN, _expands
 from unmask.cli.app import app
 from unmask.engine.options import EngineOptions
@@ -151,7 +152,7 @@ def test_the_page_on_models_names_what_gguf_files_may_hold():
     rows = {name: quoted(values) for name, values in cells_under(page, "in a GGUF file | what Unmask reads")}
     assert rows["tensor types"] == [name for name, *_ in TENSOR_TYPES.values() if name in _PLAIN or _expands(name)]
     assert rows["tokenizers (`tokenizer.ggml.model`)"] == list(_KINDS)
-    assert rows["rules that cut words (`tokenizer.ggml.pre`)"] == list(_WORDS)
+    assert rows["rules that cut words (`tokenizer.ggml.pre`)"] == list(WORD_RULES)
 
 
 def test_what_adapters_may_not_be():

@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 
 FinishReason = Literal["stop", "length"]
+NO_TOKEN = -1  # in frames of models without a mask token: nothing stands here yet
 
 
 class RequestStats(msgspec.Struct, array_like=True):

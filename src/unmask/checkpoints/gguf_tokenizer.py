@@ -11,9 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, normalizers, pre_tokenizers
+from tokenizers import AddedToken, Tokenizer, decoders, normalizers
 from tokenizers.models import BPE
 
+from unmask.checkpoints.byte_level import WORD_RULES, byte_level_tokenizer
 from unmask.checkpoints.gguf_header import ArrayInfo, GgufHeader, read_array
 from unmask.errors import InvalidCheckpointError
 
@@ -25,40 +26,6 @@ _NAMED = ("bos", "eos", "eot", "eom", "unknown", "seperator", "padding", "mask")
 _CONFIG_NAMES = {"bos": "bos_token", "eos": "eos_token", "padding": "pad_token", "mask": "mask_token"}
 
 _LONGEST_TOKEN = 1024  # characters; all ways to cut a token in two are tried
-
-_GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-_LLAMA3 = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
-    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
-_QWEN2 = _LLAMA3.replace("{1,3}", "")
-_BAILING = (
-    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*"
-    r"|\s*[\r\n]|\s+(?!\S)|\s+"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class _Words:
-    """How text is cut into words that merges do not cross: ``patterns``, each applied to the pieces of the one before.
-
-    ``whole`` words that are tokens stay whole whatever the merges say. ``begin`` as in ``_KINDS``.
-    """
-
-    patterns: tuple[str, ...]
-    nfc: bool = False
-    whole: bool = False
-    begin: bool = False
-
-
-# By tokenizer.ggml.pre. Wrong words give wrong tokens and no error, so a rule that is not here is refused.
-_WORDS = {
-    "default": _Words((r"[\p{P}\$\+<=>\^~\|]+", _GPT2, r"\p{N}+", "[0-9][0-9][0-9]")),
-    "gpt-2": _Words((_GPT2,)),
-    **dict.fromkeys(("llama-bpe", "llama3", "llama-v3"), _Words((_LLAMA3,), whole=True, begin=True)),
-    **dict.fromkeys(("qwen2", "deepseek-r1-qwen"), _Words((_QWEN2,), nfc=True)),
-    **dict.fromkeys(("bailingmoe", "bailingmoe2", "llada-moe"), _Words((_BAILING,))),
-}
 
 
 def gguf_tokenizer(header: GgufHeader) -> tuple[Tokenizer, dict[str, Any]]:
@@ -170,20 +137,10 @@ def _vocabulary(metadata: _Metadata) -> _Vocabulary:
 
 def _byte_level(metadata: _Metadata, vocabulary: _Vocabulary) -> tuple[Tokenizer, bool]:
     rule = metadata.text("tokenizer.ggml.pre") if metadata.has("tokenizer.ggml.pre") else "default"
-    if rule not in _WORDS:
-        raise metadata.error(f"it cuts words by the rule {rule[:50]!r}; Unmask knows {', '.join(_WORDS)}")
-    words = _WORDS[rule]
-    tokenizer = Tokenizer(BPE(vocabulary.ids, _merges(metadata, vocabulary), ignore_merges=words.whole))
-    if words.nfc:
-        tokenizer.normalizer = normalizers.NFC()
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            *(pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in words.patterns),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
-    tokenizer.decoder = decoders.ByteLevel()
-    return tokenizer, words.begin
+    if rule not in WORD_RULES:  # wrong words give wrong tokens and no error
+        raise metadata.error(f"it cuts words by the rule {rule[:50]!r}; Unmask knows {', '.join(WORD_RULES)}")
+    words = WORD_RULES[rule]
+    return byte_level_tokenizer(vocabulary.ids, _merges(metadata, vocabulary), words), words.begin
 
 
 def _gemma(metadata: _Metadata, vocabulary: _Vocabulary) -> tuple[Tokenizer, bool]:

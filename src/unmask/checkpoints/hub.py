@@ -19,7 +19,7 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 _LONGEST_REF = 200  # bytes; a commit has 40
 
 # All that Unmask reads, and nothing that could run. Subdirectories hold other formats of the same model.
-_WANTED = ["*.json", "*.safetensors", "*.jinja"]
+_WANTED = ["*.json", "*.safetensors", "*.jinja", "merges.txt"]
 _UNWANTED = ["*/*"]
 _TIMEOUT = 5.0  # seconds to reach the hub
 

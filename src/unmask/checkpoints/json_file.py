@@ -48,7 +48,7 @@ def read_json(path: Path, *, optional: bool = False) -> dict[str, Any]:
 
 
 def read_fields(path: Path, fields: type[Fields], *, most_bytes: int, most_values: int) -> Fields:
-    """What ``fields``, a ``msgspec.Struct`` of defaults, names of the object in ``path``; the rest is skipped.
+    """What ``fields``, a ``msgspec.Struct`` of defaults or a dictionary type, names of the object in ``path``; the rest is skipped.
 
     An absent file has no fields. Raises ``InvalidCheckpointError`` for a file of over ``most_bytes`` or, roughly,
     ``most_values``, for one that is no object, and for a field of another type.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -11,6 +12,7 @@ import tokenizers
 from unmask.checkpoints.gguf_header import GgufHeader
 from unmask.checkpoints.gguf_tokenizer import gguf_tokenizer
 from unmask.checkpoints.json_file import read_json
+from unmask.checkpoints.vocab_merges import vocab_merges_tokenizer
 from unmask.errors import InvalidCheckpointError
 
 _MAX_TEMPLATE_BYTES = 2**20
@@ -30,14 +32,12 @@ class TokenizerSource:
 
     @classmethod
     def from_directory(cls, path: Path) -> Self:
-        """From ``tokenizer.json`` and its companions in ``path``. Raises ``InvalidCheckpointError``."""
+        """From ``tokenizer.json``, or else ``vocab.json`` and ``merges.txt``, and their companions in ``path``.
+
+        Raises ``InvalidCheckpointError``.
+        """
         file = path / "tokenizer.json"
-        try:
-            tokenizer = tokenizers.Tokenizer.from_file(str(file))
-        except Exception as error:  # the library knows no narrower one
-            raise InvalidCheckpointError(
-                f"'{file}' cannot be read: {error}.", hint="Copy the model's tokenizer.json again."
-            ) from None
+        tokenizer = _read_tokenizer(file) if os.path.lexists(file) else vocab_merges_tokenizer(path)
         config = read_json(path / "tokenizer_config.json", optional=True)
         template = path / "chat_template.jinja"
         return cls(tokenizer, config, _read_text(template) if template.is_file() else None, path)
@@ -47,6 +47,15 @@ class TokenizerSource:
         """From the metadata of a GGUF file. Raises ``InvalidCheckpointError``."""
         tokenizer, config = gguf_tokenizer(header)
         return cls(tokenizer, config, None, header.path)
+
+
+def _read_tokenizer(file: Path) -> tokenizers.Tokenizer:
+    try:
+        return tokenizers.Tokenizer.from_file(str(file))
+    except Exception as error:  # the library knows no narrower one
+        raise InvalidCheckpointError(
+            f"'{file}' cannot be read: {error}.", hint="Copy the model's tokenizer.json again."
+        ) from None
 
 
 def _read_text(file: Path) -> str:

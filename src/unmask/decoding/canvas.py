@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unmask.decoding.grid import Grid
+from unmask.events import NO_TOKEN
 from unmask.params import DecodingParams, ModelInfo
-
-NO_TOKEN = -1  # what stands at a position not begun, in models without a mask token
 
 
 class Canvas:

@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from unmask.checkpoints.tokenizer import Tokenizer
-from unmask.decoding.canvas import NO_TOKEN
 from unmask.engine.client import EngineClient, Mailbox
 from unmask.engine.completion import Completion, TextRequest
-from unmask.events import CanvasEvent, RequestStats
+from unmask.events import NO_TOKEN, CanvasEvent, RequestStats
 
 
 @dataclass(slots=True)

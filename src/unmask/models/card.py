@@ -11,7 +11,7 @@ from unmask.checkpoints.directory import Checkpoint, find_checkpoint, refuse_for
 from unmask.checkpoints.gguf_header import TensorInfo
 from unmask.checkpoints.paradigm import Paradigm
 from unmask.checkpoints.safetensors_header import TensorEntry, read_safetensors_headers
-from unmask.checkpoints.tokenizer_files import has_chat_template
+from unmask.checkpoints.tokenizer_files import COPY_TOKENIZER, has_chat_template, has_tokenizer, word_rule
 from unmask.errors import InvalidCheckpointError, UnmaskError
 from unmask.models.registry import describe
 from unmask.models.spec import ModelSpec, TransformerShape
@@ -109,9 +109,9 @@ def _facts(model: str) -> Iterator[dict[str, Any]]:
     if checkpoint.header is None:
         _check_outline(spec, tensors)
     if not text["tokenizer"]:
-        raise InvalidCheckpointError(
-            f"'{checkpoint.path}' has no tokenizer.", hint="Copy tokenizer.json from where the model is published."
-        )
+        raise InvalidCheckpointError(f"'{checkpoint.path}' has no tokenizer.", hint=COPY_TOKENIZER)
+    if checkpoint.header is None and not (checkpoint.path / "tokenizer.json").is_file():
+        word_rule(checkpoint.path)
 
 
 def _printable(text: str) -> str:
@@ -127,7 +127,7 @@ def _text(checkpoint: Checkpoint) -> dict[str, Any]:
             "chat_template": "tokenizer.chat_template" in metadata,
         }
     return {
-        "tokenizer": (checkpoint.path / "tokenizer.json").is_file(),
+        "tokenizer": has_tokenizer(checkpoint.path),
         "chat_template": has_chat_template(checkpoint.path),
     }
 

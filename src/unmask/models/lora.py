@@ -89,8 +89,8 @@ class LoraAdapter:
         if self._unused:
             raise InvalidCheckpointError(
                 f"'{self._path}' updates '{next(iter(self._unused))}', which this model has no place for.",
-                hint="Use the adapter with the base model it was trained on. Kept apart from the weights, adapters reach "
-                "the plain matrices inside layers only, not the head, routers or experts: merge those.",
+                hint="Use the adapter with the base model it was trained on. Kept apart from the weights, adapters "
+                "reach the plain matrices inside layers only, not the head, routers or experts: merge those.",
             )
 
     def _concerns(self, linear: Linear) -> bool:
