@@ -24,7 +24,7 @@ from unmask.models.gguf_config import _CONVERTERS
 from unmask.models.lora import _PLAIN as PLAIN_ADAPTERS
 from unmask.models.registry import FAMILIES
 from unmask.models.samplers import D2F, FULL, Sampler
-from unmask.params import CACHES, END_TOKENS, RULE_OPTIONS, GenerationParams, ModelInfo
+from unmask.params import CACHES, END_TOKENS, RULE_TRAITS, GenerationParams, ModelInfo
 from unmask.resolve import resolve
 from unmask.serving.dialects.openai_common.models import _card
 
@@ -77,7 +77,9 @@ def decoding_row(name: str, sampler: Sampler, shifted: str) -> list[str]:
     """How a family is decoded when a request says nothing."""
     params = resolve(GenerationParams(), info_of(sampler), 1)
     applied = params.applied()
-    said = [name for name in RULE_OPTIONS[params.rule] if name != "steps" or applied["steps"] != params.block_length]
+    said = [
+        name for name in RULE_TRAITS[params.rule].options if name != "steps" or applied["steps"] != params.block_length
+    ]
     said += [name for name in ("sub_block_length", "temperature", "early_exit") if applied.get(name)]
     values = [f"`{name}` {str(applied[name]).lower().removesuffix('.0')}" for name in said]
     return [
@@ -176,7 +178,9 @@ def test_the_page_on_decoding_knows_who_offers_which_rule():
 
 def test_every_rule_is_documented_with_its_options():
     rows = cells_under((DOCS / "decoding.md").read_text(), "rule | reads | commits in a forward | source")
-    assert {quoted(rule)[0]: tuple(quoted(reads)) for rule, reads, *_ in rows} == RULE_OPTIONS
+    assert {quoted(rule)[0]: tuple(quoted(reads)) for rule, reads, *_ in rows} == {
+        rule: traits.options for rule, traits in RULE_TRAITS.items()
+    }
 
 
 def test_every_choice_is_documented():
@@ -187,7 +191,7 @@ def test_every_choice_is_documented():
 
 def test_documented_defaults_are_in_force():
     """Those that hold where a family has none of its own."""
-    readers = {option: rule for rule, options in RULE_OPTIONS.items() for option in options}
+    readers = {option: rule for rule, traits in RULE_TRAITS.items() for option in traits.options}
     for keys, default, _ in cells_under((DOCS / "decoding.md").read_text(), "key | default | meaning"):
         for name, value in zip(quoted(keys), default.split(", "), strict=True):
             if name in ("rule", "block_length", "steps", "cache", "canvas"):
@@ -216,7 +220,7 @@ def test_every_option_named_anywhere_exists():
 
 def test_every_value_named_anywhere_exists():
     """Rules, caches and the like, wherever a page gives one to an option, as JSON, in Python or on a command line."""
-    allowed = {"rule": RULE_OPTIONS, "cache": CACHES, "end_tokens": END_TOKENS}
+    allowed = {"rule": RULE_TRAITS, "cache": CACHES, "end_tokens": END_TOKENS}
     found = set()
     for page in [ROOT / "README.md", *DOCS.rglob("*.md")]:
         text = page.read_text()

@@ -137,28 +137,48 @@ class DecodingParams(msgspec.Struct, frozen=True, kw_only=True):
 
     def applied(self) -> dict[str, Any]:
         """What is really in force, as told to the user: all but the options that nothing reads."""
-        unread = {name for name in ALL_RULE_OPTIONS if name not in RULE_OPTIONS[self.rule]} | {"frames"}
+        unread = {name for name in ALL_RULE_OPTIONS if name not in RULE_TRAITS[self.rule].options} | {"frames"}
         unread |= {name for name in ("sub_block_length", "adapter") if not getattr(self, name)}
         return {name: value for name, value in msgspec.structs.asdict(self).items() if name not in unread}
 
 
-_D2F_ONLY = ("add_threshold", "activate_threshold", "max_live_blocks")
-_RENOISE = ("entropy_bound", "t_min", "t_max", "stability_threshold", "confidence_threshold")
+@dataclass(frozen=True, slots=True)
+class RuleTraits:
+    """What is to be known of a commit rule besides how it commits.
 
-# The options that each rule reads. Any other one given with it would be silently ignored, so it is refused.
-RULE_OPTIONS: dict[str, tuple[str, ...]] = {
-    "low_confidence": ("steps",),
-    "threshold": ("threshold",),
-    "factor": ("factor",),
-    "dynamic": ("threshold", "steps"),
-    "sequential": ("steps",),
-    "paced_threshold": ("threshold", "steps"),
-    "maskgit_plus": ("steps", "alg_temp"),
-    "topk_margin": ("steps", "alg_temp"),
-    "entropy": ("steps", "alg_temp"),
-    "origin": ("steps",),
-    "d2f": ("threshold", *_D2F_ONLY),
-    "joint_threshold": ("threshold", "edit_threshold", "max_edit_steps", "min_commits"),
-    "entropy_bound": ("steps", *_RENOISE),
+    ``options``: those that it reads; any other one given with it would be silently ignored, so it is refused. ``pace``:
+    how fast it decides a block (``decoding/pace.py``). ``ranked``: it goes by how sure the model is of each position.
+    ``pipelined``: several blocks may be live at once. ``edits``: committed tokens may be replaced. ``renoises``: what
+    it does not accept becomes noise, and ``steps`` counts the forwards of a canvas.
+    """
+
+    options: tuple[str, ...]
+    pace: Literal["free", "even", "owed", "annealed", "fixed"] = "free"
+    ranked: bool = True
+    pipelined: bool = False
+    edits: bool = False
+    renoises: bool = False
+
+
+_D2F = ("threshold", "add_threshold", "activate_threshold", "max_live_blocks")
+_RENOISE = ("steps", "entropy_bound", "t_min", "t_max", "stability_threshold", "confidence_threshold")
+
+RULE_TRAITS: dict[str, RuleTraits] = {
+    "low_confidence": RuleTraits(("steps",), "even"),
+    "threshold": RuleTraits(("threshold",)),
+    "factor": RuleTraits(("factor",)),
+    "dynamic": RuleTraits(("threshold", "steps"), "even"),
+    "sequential": RuleTraits(("steps",), "even", ranked=False),
+    "paced_threshold": RuleTraits(("threshold", "steps"), "owed"),
+    "maskgit_plus": RuleTraits(("steps", "alg_temp"), "annealed"),
+    "topk_margin": RuleTraits(("steps", "alg_temp"), "annealed"),
+    "entropy": RuleTraits(("steps", "alg_temp"), "annealed"),
+    "origin": RuleTraits(("steps",), "annealed", ranked=False),
+    "d2f": RuleTraits(_D2F, pipelined=True),
+    "joint_threshold": RuleTraits(
+        ("threshold", "edit_threshold", "max_edit_steps", "min_commits"), "fixed", edits=True
+    ),
+    # Its canvas's text is the likeliest tokens, whatever was accepted on the way there.
+    "entropy_bound": RuleTraits(_RENOISE, ranked=False, renoises=True),
 }
-ALL_RULE_OPTIONS = tuple(dict.fromkeys(option for options in RULE_OPTIONS.values() for option in options))
+ALL_RULE_OPTIONS = tuple(dict.fromkeys(option for traits in RULE_TRAITS.values() for option in traits.options))

@@ -15,14 +15,13 @@ from unmask.params import (
     CACHES,
     END_TOKENS,
     MAX_SEED,
-    RULE_OPTIONS,
+    RULE_TRAITS,
     DecodingParams,
     GenerationParams,
     ModelInfo,
 )
 
 _MAX_COUNT = 2**31 - 1
-_UNRANKED = ("sequential", "origin")  # the rules that look at no score
 
 
 def resolve(params: GenerationParams, model: ModelInfo, prompt_length: int) -> DecodingParams:
@@ -34,7 +33,7 @@ def resolve(params: GenerationParams, model: ModelInfo, prompt_length: int) -> D
     rule = _rule(params, model)
     said = _Said(params, model.defaults)
     block_length = said.integer("block_length", model.block_length, 1, model.context_length)
-    max_tokens = _max_tokens(params, model, prompt_length)
+    max_tokens = _max_tokens(said, model, prompt_length)
     temperature = said.number("temperature", 0.0, 0.0, 100.0)
     return DecodingParams(
         max_tokens=max_tokens,
@@ -114,14 +113,14 @@ class _Said:
 def _rule(params: GenerationParams, model: ModelInfo) -> str:
     given = [name for name in ALL_RULE_OPTIONS if getattr(params, name) is not None]
     rule = params.rule if params.rule is not None else _implied_rule(given, model)
-    _choice("rule", rule, tuple(RULE_OPTIONS))
+    _choice("rule", rule, tuple(RULE_TRAITS))
     if rule not in model.rules:
         raise UnsupportedValueError(
             f"Rule '{rule}' does not fit {model.name} ({model.family}, {model.attention.replace('_', '-')} attention).",
             hint=f"Use one of {', '.join(model.rules)}.",
             param="rule",
         )
-    unread = [name for name in given if name not in RULE_OPTIONS[rule]]
+    unread = [name for name in given if name not in RULE_TRAITS[rule].options]
     if unread:
         raise InvalidValueError(
             f"'{unread[0]}' has no effect under rule '{rule}'.",
@@ -133,18 +132,18 @@ def _rule(params: GenerationParams, model: ModelInfo) -> str:
 
 def _implied_rule(given: list[str], model: ModelInfo) -> str:
     """The rule a user means who gave only options: the first of the model's that reads them all."""
-    fitting = (rule for rule in model.rules if all(name in RULE_OPTIONS[rule] for name in given))
+    fitting = (rule for rule in model.rules if all(name in RULE_TRAITS[rule].options for name in given))
     return next(fitting, model.rules[0])
 
 
 def _readers(option: str, model: ModelInfo) -> str:
-    rules = [rule for rule in model.rules if option in RULE_OPTIONS[rule]]
+    rules = [rule for rule in model.rules if option in RULE_TRAITS[rule].options]
     return f", or choose a rule that reads it: {', '.join(rules)}" if rules else f"; no rule of {model.name} reads it"
 
 
 def _steps(said: _Said, rule: str, block_length: int) -> int:
     """Forwards per block; a rule that never commits bit by bit may take more of them than there are positions."""
-    if rule == "entropy_bound":
+    if RULE_TRAITS[rule].renoises:
         return said.integer("steps", 48, 1, 1024, "It counts the forwards per canvas.")
     return said.integer("steps", block_length, 1, block_length, "It counts the forwards per block.")
 
@@ -156,17 +155,19 @@ def _sub_block_length(said: _Said, model: ModelInfo, block_length: int) -> int:
                 f"{model.name} has no sub-blocks.", hint="Leave it out; see 'block_length'.", param="sub_block_length"
             )
         return 0
-    length = said.integer("sub_block_length", 8, 1, block_length)
+    length = said.integer("sub_block_length", math.gcd(8, block_length), 1, block_length)
     if block_length % length:
         raise InvalidValueError(
-            f"'sub_block_length' {length} does not divide the block length {block_length}.", param="sub_block_length"
+            f"'sub_block_length' {length} does not divide the block length {block_length}.",
+            hint="Choose a divisor of it.",
+            param="sub_block_length",
         )
     return length
 
 
 def _pipeline(said: _Said, rule: str) -> dict[str, Any]:
     """The block pipeline's parameters (D2F's published defaults); other rules denoise one block at a time."""
-    pipelined = rule == "d2f"
+    pipelined = RULE_TRAITS[rule].pipelined
     return {
         "add_threshold": said.number("add_threshold", 0.1 if pipelined else 1.0, 0.0, 1.0),
         "activate_threshold": said.number("activate_threshold", 0.95 if pipelined else 1.0, 0.0, 1.0),
@@ -178,11 +179,13 @@ def _schedule(said: _Said) -> dict[str, Any]:
     """The temperatures between which a renoised canvas is annealed."""
     t_min, t_max = said.number("t_min", 0.4, 1e-3, 100.0), said.number("t_max", 0.8, 1e-3, 100.0)
     if t_min > t_max:
-        raise InvalidValueError(f"'t_min' {t_min:g} is above 't_max' {t_max:g}.", param="t_min")
+        raise InvalidValueError(
+            f"'t_min' {t_min:g} is above 't_max' {t_max:g}.", hint="The temperature falls from t_max.", param="t_min"
+        )
     return {"t_min": t_min, "t_max": t_max}
 
 
-def _max_tokens(params: GenerationParams, model: ModelInfo, prompt_length: int) -> int:
+def _max_tokens(said: _Said, model: ModelInfo, prompt_length: int) -> int:
     room = model.context_length - prompt_length
     if room < 1:
         raise ContextLengthError(
@@ -190,7 +193,7 @@ def _max_tokens(params: GenerationParams, model: ModelInfo, prompt_length: int) 
             hint="Shorten the prompt.",
             param="prompt",
         )
-    max_tokens = _Said(params, {}).integer("max_tokens", min(model.max_tokens, room), 1, _MAX_COUNT)
+    max_tokens = said.integer("max_tokens", min(model.max_tokens, room), 1, _MAX_COUNT)
     if max_tokens > room:
         raise ContextLengthError(
             f"{prompt_length} prompt tokens and max_tokens {max_tokens} exceed the context of {model.context_length}.",
@@ -214,7 +217,7 @@ def _cache(cache: str | None, model: ModelInfo) -> str:
 
 def _end_tokens(value: str | None, rule: str) -> str:
     chosen = _choice("end_tokens", value, END_TOKENS)
-    if chosen == "last" and rule in _UNRANKED:
+    if chosen == "last" and not RULE_TRAITS[rule].ranked:
         raise InvalidValueError(
             f"'end_tokens' \"last\" has no effect under rule '{rule}', which does not go by confidence.",
             hint='Use "free" or "never", or another rule.',

@@ -7,16 +7,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unmask.decoding.propose import EndTokens, Sampling, Score
+from unmask.decoding.propose import EndTokens, Sampling, Score, Scoring
 from unmask.decoding.propose import propose as propose_by
 from unmask.decoding.random import CHANCE, NOISE, uniform, uniform_array
 
 VOCAB, MASK = 12, 3
 
 
-def propose(logits, mask_id, score_dtype, ends, sampling):
+def propose(logits, mask_id, dtype, ends, sampling, *, tempered=False):
     """Token and probability, what most rules go by."""
-    proposals = propose_by(logits, mask_id, Score.PROBABILITY, score_dtype, ends, sampling)
+    proposals = propose_by(logits, mask_id, Scoring(Score.PROBABILITY, dtype, tempered), ends, sampling)
     return proposals.token, proposals.score
 
 
@@ -24,7 +24,7 @@ def random_logits(seed: int, rows: int) -> torch.Tensor:
     return torch.randn(rows, VOCAB, generator=torch.Generator().manual_seed(seed)) * 3
 
 
-def sampling(rows, temperature=1.0, top_p=1.0, top_k=0, tempered=False, seed=1, step=0, greedy=False):
+def sampling(rows, temperature=1.0, top_p=1.0, top_k=0, seed=1, step=0, greedy=False):
     position = torch.arange(rows)
     return Sampling(
         temperature=torch.full((rows,), temperature),
@@ -32,7 +32,7 @@ def sampling(rows, temperature=1.0, top_p=1.0, top_k=0, tempered=False, seed=1, 
         top_k=torch.full((rows,), top_k),
         draw=uniform(torch.full((rows,), seed), position, torch.full((rows,), step)),
         greedy=torch.full((rows,), greedy),
-        tempered=torch.full((rows,), tempered),
+        filtered=top_p < 1 or top_k > 0,
     )
 
 
@@ -74,20 +74,20 @@ def test_a_drawn_end_token_that_is_put_last_scores_zero():
     logits = torch.zeros(50, VOCAB)
     logits[:, 7] = 3.0
     ends = EndTokens(torch.tensor([7]), never=torch.zeros(50, dtype=torch.bool), last=torch.ones(50, dtype=torch.bool))
-    token, score = propose(logits, MASK, torch.float64, ends, sampling(50, tempered=True))
+    token, score = propose(logits, MASK, torch.float64, ends, sampling(50), tempered=True)
     assert 0 < (token == 7).sum() < 50
     assert score[token == 7].eq(0).all()
     assert score[token != 7].gt(0).all()
 
 
 @pytest.mark.parametrize("score", [Score.PROBABILITY, Score.MARGIN, Score.NEGATIVE_ENTROPY])
-@pytest.mark.parametrize("how", [None, sampling(2, tempered=True, greedy=True)], ids=["plain", "filtered"])
+@pytest.mark.parametrize("how", [None, sampling(2, greedy=True)], ids=["plain", "filtered"])
 def test_end_tokens_that_are_put_last_score_least_whatever_the_rule_goes_by(score, how):
     logits = torch.zeros(2, VOCAB)
     logits[0, 7] = 20.0  # sure of the end token
     logits[1, 8] = 0.1  # hardly sure of anything
     ends = EndTokens(torch.tensor([7]), never=torch.zeros(2, dtype=torch.bool), last=torch.ones(2, dtype=torch.bool))
-    ours = propose_by(logits, MASK, score, torch.float32, ends, how)
+    ours = propose_by(logits, MASK, Scoring(score, tempered=True), ends, how)
     assert ours.token.tolist() == [7, 8]
     assert ours.score[0] < ours.score[1]
     assert ours.score.isfinite().all()
@@ -121,7 +121,7 @@ def test_the_score_of_a_drawn_token():
     torch.testing.assert_close(score, own[torch.arange(64), token])
     logits[:, MASK] = -torch.inf
     tempered = torch.softmax(logits.double() / 0.5, dim=-1)
-    token, score = propose(logits.clone(), MASK, torch.float64, None, sampling(64, temperature=0.5, tempered=True))
+    token, score = propose(logits.clone(), MASK, torch.float64, None, sampling(64, temperature=0.5), tempered=True)
     torch.testing.assert_close(score, tempered[torch.arange(64), token], atol=1e-6, rtol=1e-6)
 
 
@@ -129,7 +129,7 @@ def test_each_row_draws_with_its_own_parameters():
     logits = random_logits(11, 6)
     how = sampling(6)
     how.temperature[::2] = 1e-6
-    how.top_k[1] = 1
+    how.top_k[1], how.filtered = 1, True
     token, _ = propose(logits.clone(), MASK, torch.float32, None, how)
     greedy, _ = propose(logits.clone(), MASK, torch.float32, None, None)
     assert token[[0, 1, 2, 4]].tolist() == greedy[[0, 1, 2, 4]].tolist()
@@ -159,9 +159,11 @@ def test_greedy_scores_of_a_filtered_distribution(seed, score, top_p, top_k):
     """Dream's scores: of the likeliest token, its lead over the next, the negative entropy; filters count at T = 0."""
     logits = random_logits(seed, 4)
     logits[:, MASK] = -20.0
-    how = sampling(4, top_p=top_p, top_k=top_k, tempered=True, greedy=True)
+    how = sampling(4, top_p=top_p, top_k=top_k, greedy=True)
     filtered = top_p < 1 or top_k
-    ours = propose_by(logits.clone(), MASK, score, torch.float64, None, how if filtered else None)
+    ours = propose_by(
+        logits.clone(), MASK, Scoring(score, torch.float64, tempered=True), None, how if filtered else None
+    )
     for row in range(4):
         p = slow_filtered(logits[row], top_p, top_k)
         best, second = p.topk(2).values.tolist()
@@ -176,7 +178,7 @@ def test_greedy_scores_of_a_filtered_distribution(seed, score, top_p, top_k):
 
 def test_the_likeliest_token_is_told_of_drawn_rows_too():
     logits = random_logits(4, 200)
-    ours = propose_by(logits.clone(), None, Score.NEGATIVE_ENTROPY, torch.float32, None, sampling(200, temperature=2.0))
+    ours = propose_by(logits.clone(), None, Scoring(Score.NEGATIVE_ENTROPY), None, sampling(200, temperature=2.0))
     assert ours.likeliest.tolist() == logits.argmax(-1).tolist()
     assert ours.token.tolist() != ours.likeliest.tolist()
 

@@ -43,7 +43,6 @@ def load(checkpoint, dtype=torch.float32) -> DiffusionGemma:
         end_ids=(1,),
         rules=("entropy_bound",),
         caches=("exact",),
-        sliding_window=sizes.window,
     )
     files = (checkpoint / "model.safetensors",)
     with WeightReader(files, dtype=dtype, device=torch.device("cpu")) as weights:
@@ -92,7 +91,7 @@ def step_of(model: DiffusionGemma, spans: list[Span]) -> StepContext:
         keys = span.slots[: span.end]
         adjacent = torch.equal(keys, torch.arange(keys[0], keys[0] + len(keys)))
         where = slice(int(keys[0]), int(keys[0]) + len(keys)) if adjacent else keys[None]
-        groups.append(AttentionGroup(rows, where, span.mask(), span.mask(model.shape.window)))
+        groups.append(AttentionGroup(rows, where, span.mask(), span.mask(model.shape.sliding_window)))
         first = rows.stop
     return StepContext(
         token_ids=torch.cat([span.ids for span in spans]),
@@ -200,7 +199,7 @@ def test_canvases_in_one_group(model, tensors):
     keys = [torch.where(torch.arange(longest) < span.end, span.slots[:longest], span.slots[0]) for span in canvases]
     masks = [
         torch.cat([F.pad(span.mask(window), (0, longest - span.end)) for span in canvases])
-        for window in (None, model.shape.window)
+        for window in (None, model.shape.sliding_window)
     ]
     step.groups = [AttentionGroup(slice(0, 48), torch.stack(keys), *masks)]
     logits = model.head(model.forward(step, cache))

@@ -21,12 +21,11 @@ from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unmask.decoding.canvas import Canvas
 from unmask.decoding.pace import pace
 from unmask.decoding.windows import Decision, Segment, Window
-from unmask.params import DecodingParams, ModelInfo
+from unmask.params import RULE_TRAITS, DecodingParams, ModelInfo
 
 
 class BlockState(Enum):
@@ -77,7 +76,7 @@ class BlockCausalDenoiser:
         self.blocks = [Block(0, self._first, 0, BlockState.TO_CACHE, activated=True)]
         self.blocks_begun = 0
         self.cached = 0
-        self._edits = params.rule == "joint_threshold"
+        self._edits = RULE_TRAITS[params.rule].edits
 
     @property
     def most_rows(self) -> int:
@@ -105,7 +104,7 @@ class BlockCausalDenoiser:
         start = 0 if self.params.cache == "none" else self.cached
         end = self.blocks[-1].end
         segments = [self._segment(block) for block in live]
-        return Window(start, end, end, self._visible(start, end), segments, left=self._next_cached() - 1)
+        return Window(start, end, end, self.canvas.grid.visible(start, end), segments, left=self._next_cached() - 1)
 
     def apply(self, decision: Decision) -> int:
         """Commit, count masks, retire finished blocks in order; drop what stands right of an end token."""
@@ -164,8 +163,3 @@ class BlockCausalDenoiser:
     def _segment(self, block: Block) -> Segment:
         step = pace(self.params, block.end - block.start, block.masked, block.steps)
         return Segment(block.start, block.end, step, block.activated, edits=self._edits)
-
-    def _visible(self, start: int, end: int) -> NDArray[np.int64] | None:
-        """A row sees up to the end of its own block."""
-        ends = self.canvas.grid.block_ends(start, end)
-        return None if (ends == end).all() else ends

@@ -12,6 +12,8 @@ from unmask.decoding.grid import Grid
 from unmask.events import NO_TOKEN
 from unmask.params import DecodingParams, ModelInfo
 
+Positions = list[int] | NDArray[np.int64]
+
 
 class Canvas:
     """Positions 0 .. ``length``: prompt first, then generated tokens, some still masked.
@@ -37,20 +39,17 @@ class Canvas:
         self.settled = self.length
         self.end: int | None = None
         self._decided = self.prompt_length
-        self._end_ids = frozenset(end_ids)
+        self._end_ids = np.array([*end_ids], dtype=np.int64)
+        self._ends: NDArray[np.bool_] = np.zeros(self.length, dtype=np.bool_)
         self._early_exit = params.early_exit
 
-    def commit(self, positions: list[int], tokens: list[int]) -> int:
+    def commit(self, positions: Positions, tokens: Positions) -> int:
         """Fix ``tokens`` at ``positions``, masked or to be edited; how many of them were masked."""
         newly = int(np.count_nonzero(self.masked[positions]))
         self.tokens[positions] = tokens
         self.masked[positions] = False
-        if newly < len(positions):  # an edit may have brought an end token, or taken one away
-            positions = (np.flatnonzero(~self.masked[self.prompt_length :]) + self.prompt_length).tolist()
-            tokens, self.end = self.tokens[positions].tolist(), None
-        for position, token in zip(positions, tokens, strict=True):
-            if token in self._end_ids and (self.end is None or position < self.end):
-                self.end = position
+        self._ends[positions] = np.isin(tokens, self._end_ids)
+        self.end = int(self._ends.argmax()) if self._ends.any() else None
         while self._decided < self.length and not self.masked[self._decided]:
             self._decided += 1
         return newly

@@ -34,6 +34,11 @@ class Grid:
         ends = self.anchor + (offsets // self.block_length + 1) * self.block_length
         return np.where(offsets < 0, self.anchor, np.minimum(ends, self.length))
 
+    def visible(self, start: int, end: int) -> NDArray[np.int64] | None:
+        """Up to where each row sees: the end of its own block; None if that is ``end`` for all of them."""
+        ends = self.block_ends(start, end)
+        return None if (ends == end).all() else ends
+
     @classmethod
     def covering(cls, prompt: int, anchor: Anchor, block_length: int, tokens: int, context_length: int) -> Grid:
         """Whole blocks for ``tokens`` positions behind a ``prompt`` of so many, as far as ``context_length`` allows."""

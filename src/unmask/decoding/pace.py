@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unmask.params import DecodingParams
+from unmask.params import RULE_TRAITS, DecodingParams
 
 _LAST_TIME = 1e-3  # Dream's eps: the time that its schedule ends at
 
@@ -25,7 +25,7 @@ AT_ONCE = Pace(1)
 
 def pace(params: DecodingParams, length: int, masked: int, step: int) -> Pace:
     """The pace of forward ``step`` of a block of ``length`` positions, ``masked`` of them masked."""
-    return _PACES[params.rule](params, length, masked, step)
+    return _PACES[RULE_TRAITS[params.rule].pace](params, length, masked, step)
 
 
 def even(steps: int, length: int, step: int) -> int:
@@ -66,17 +66,9 @@ def _free(params: DecodingParams, length: int, masked: int, step: int) -> Pace:
 
 
 _PACES: dict[str, Callable[[DecodingParams, int, int, int], Pace]] = {
-    "low_confidence": _even,
-    "threshold": _free,
-    "factor": _free,
-    "dynamic": _even,
-    "sequential": _even,
-    "paced_threshold": _owed,
-    "maskgit_plus": _annealed,
-    "topk_margin": _annealed,
-    "entropy": _annealed,
-    "origin": _annealed,
-    "d2f": _free,
-    "joint_threshold": _fixed,
-    "entropy_bound": _free,
+    "free": _free,
+    "even": _even,
+    "owed": _owed,
+    "annealed": _annealed,
+    "fixed": _fixed,
 }

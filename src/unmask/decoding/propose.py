@@ -42,8 +42,8 @@ class Sampling:
     """How to draw, one entry per row: ``temperature`` float32 (above 0), ``top_p`` float64, ``top_k`` int64 (0: off),
     ``draw`` float64 in [0, 1).
 
-    ``greedy`` bool: take the likeliest token after all; only the score is that of the filtered distribution.
-    ``tempered`` bool: see ``Rule``.
+    ``greedy`` bool [M]: take the likeliest token after all; only the score is that of the filtered distribution.
+    ``filtered``: whether top_p or top_k cut anything in some row.
     """
 
     temperature: Tensor
@@ -51,7 +51,28 @@ class Sampling:
     top_k: Tensor
     draw: Tensor
     greedy: Tensor
-    tempered: Tensor
+    filtered: bool
+
+
+@dataclass(slots=True)
+class Chances:
+    """Draws [M] float64 for scores that leave something to chance, and Dream's ``alg_temp`` [M] (above 0)."""
+
+    draw: Tensor
+    alg_temp: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """What rows are scored by: the ``kind``, in the precision ``dtype`` in which the reference computes it.
+
+    ``tempered``: of the distribution after temperature, top-p and top-k, also when the likeliest token is taken
+    (Dream, D2F); otherwise of the model's own (LLaDA, Fast-dLLM).
+    """
+
+    kind: Score = Score.PROBABILITY
+    dtype: torch.dtype = torch.float32
+    tempered: bool = False
 
 
 @dataclass(slots=True)
@@ -66,29 +87,33 @@ class Proposals:
 def propose(
     logits: Tensor,
     mask_id: int | None,
-    score: Score,
-    score_dtype: torch.dtype,
-    ends: EndTokens | None,
-    sampling: Sampling | None,
+    scoring: Scoring,
+    ends: EndTokens | None = None,
+    sampling: Sampling | None = None,
+    chances: Chances | None = None,
 ) -> Proposals:
-    """Proposals for ``logits`` [M, V] float32, which are overwritten; ``score`` in ``score_dtype``.
+    """Proposals for ``logits`` [M, V] float32, which are overwritten; scores in ``scoring.dtype``.
 
     The mask is never proposed; its logit still counts in the softmax, as in the references. ``ends`` is None when
     end tokens are free in every row, ``sampling`` when the rows are greedy: then the likeliest token is proposed.
+    ``chances`` are there if some row's score is left to chance.
     """
     if ends is not None:
         _forbid(logits, ends.ids, ends.never)
-    drawn = None if sampling is None else _draw(logits, mask_id, score, sampling)
     likeliest = _likeliest(logits, mask_id)
-    token = likeliest if drawn is None else drawn.token
+    token, drawn = likeliest, None
+    if sampling is not None:
+        drawn = _distribution(logits, mask_id, sampling)
+        token = torch.where(sampling.greedy, likeliest, _draw(drawn, mask_id, likeliest, sampling.draw))
     if ends is not None:
         _forbid(logits, ends.ids, ends.last)
-    scores = _score(logits.to(score_dtype), token, score)
-    if sampling is not None and drawn is not None:
-        scores = torch.where(sampling.tempered, drawn.score.to(score_dtype), scores)
+    if drawn is not None and scoring.tempered:
+        score = _score_of(drawn, token, scoring.kind).to(scoring.dtype)
+    else:
+        score = _score(logits.to(scoring.dtype), token, scoring.kind)
     if ends is not None:
-        scores = torch.where(ends.last & torch.isin(token, ends.ids), _LEAST[score], scores)
-    return Proposals(token, likeliest, scores)
+        score = torch.where(ends.last & torch.isin(token, ends.ids), _LEAST[scoring.kind], score)
+    return Proposals(token, likeliest, score if chances is None else _with_chances(score.double(), scoring, chances))
 
 
 def _forbid(logits: Tensor, ids: Tensor, rows: Tensor) -> None:
@@ -106,52 +131,61 @@ def _likeliest(logits: Tensor, mask_id: int | None) -> Tensor:
     return token
 
 
-def _score(logits: Tensor, token: Tensor, score: Score) -> Tensor:
+def _score(logits: Tensor, token: Tensor, kind: Score) -> Tensor:
     """Score [M] of ``token`` [M] under the model's own distribution."""
-    if score in (Score.PROBABILITY, Score.CHANCE):
+    if kind in (Score.PROBABILITY, Score.CHANCE):
         chosen = logits.gather(1, token[:, None]).squeeze(1)
         return torch.exp(chosen - torch.logsumexp(logits, dim=-1))
-    probability = torch.softmax(logits, dim=-1)
-    return _margin(probability.topk(2, dim=-1).values) if score is Score.MARGIN else _negative_entropy(probability)
+    return _score_of(torch.softmax(logits, dim=-1), token, kind)
 
 
-def _margin(descending: Tensor) -> Tensor:
-    return descending[:, 0] - descending[:, 1]
+def _score_of(probability: Tensor, token: Tensor, kind: Score) -> Tensor:
+    """Score [M] of ``token`` [M] under ``probability`` [M, V]."""
+    if kind is Score.MARGIN:
+        best = probability.topk(2, dim=-1).values
+        return best[:, 0] - best[:, 1]
+    if kind is Score.NEGATIVE_ENTROPY:
+        return (probability * torch.log(probability + _EPSILON)).sum(dim=-1)
+    return probability.gather(1, token[:, None]).squeeze(1)
 
 
-def _negative_entropy(probability: Tensor) -> Tensor:
-    return (probability * torch.log(probability + _EPSILON)).sum(dim=-1)
-
-
-@dataclass(slots=True)
-class _Drawn:
-    """Tokens [M] and their scores [M] under the tempered, filtered distribution."""
-
-    token: Tensor
-    score: Tensor
-
-
-def _draw(logits: Tensor, mask_id: int | None, score: Score, sampling: Sampling) -> _Drawn:
-    """A token per row by inverse transform over the sorted, filtered distribution, the mask left out."""
+def _distribution(logits: Tensor, mask_id: int | None, sampling: Sampling) -> Tensor:
+    """Probabilities [M, V] float64 after temperature and filters; the likeliest token but the mask is always kept."""
     # Relative to the largest, so that no temperature, however small, makes infinities of more than one sign.
     relative = logits - logits.max(dim=-1, keepdim=True).values
-    ordered, tokens = torch.sort(relative / sampling.temperature[:, None], dim=-1, descending=True, stable=True)
-    probability = torch.softmax(ordered.double(), dim=-1)
-    usable = tokens != mask_id if mask_id is not None else torch.ones_like(tokens, dtype=torch.bool)
-    best = usable.long().argmax(dim=-1, keepdim=True)
-    before = torch.cumsum(probability, dim=-1) - probability
+    probability = torch.softmax((relative / sampling.temperature[:, None]).double(), dim=-1)
+    if not sampling.filtered:
+        return probability
+    ordered, tokens = torch.sort(probability, dim=-1, descending=True, stable=True)
     rank = torch.arange(logits.shape[-1], device=logits.device)
     top_k = sampling.top_k[:, None]
-    kept = (before < sampling.top_p[:, None]) & ((top_k == 0) | (rank < top_k)) | (rank == best)
-    probability = probability * kept
-    probability = probability / probability.sum(dim=-1, keepdim=True)
-    cumulative = torch.cumsum(probability * usable, dim=-1)
-    index = torch.searchsorted(cumulative, sampling.draw[:, None] * cumulative[:, -1:], right=True)
-    last = (rank * (kept & usable)).max(dim=-1, keepdim=True).values
-    index = torch.where(sampling.greedy[:, None], best, torch.minimum(index, last))
-    token = tokens.gather(1, index).squeeze(1)
-    if score is Score.MARGIN:
-        return _Drawn(token, _margin(probability))
-    if score is Score.NEGATIVE_ENTROPY:
-        return _Drawn(token, _negative_entropy(probability))
-    return _Drawn(token, probability.gather(1, index).squeeze(1))
+    kept = (ordered.cumsum(dim=-1) - ordered < sampling.top_p[:, None]) & ((top_k == 0) | (rank < top_k))
+    if mask_id is not None:
+        kept |= rank == (tokens != mask_id).long().argmax(dim=-1, keepdim=True)
+    kept[:, 0] = True
+    ordered = ordered * kept
+    return torch.zeros_like(ordered).scatter_(1, tokens, ordered / ordered.sum(dim=-1, keepdim=True))
+
+
+def _draw(probability: Tensor, mask_id: int | None, likeliest: Tensor, draw: Tensor) -> Tensor:
+    """A token per row by inverse transform in the vocabulary's order, the mask left out."""
+    usable = probability
+    if mask_id is not None:
+        usable = probability.clone()
+        usable[:, mask_id] = 0.0
+    cumulative = usable.cumsum(dim=-1)
+    total = cumulative[:, -1:]
+    index = torch.searchsorted(cumulative, draw[:, None] * total, right=True).squeeze(1)
+    # The product may round up to the total, which lies beyond all tokens; and all else may round to nothing.
+    beyond = (index >= cumulative.shape[-1]) | (total.squeeze(1) == 0)
+    return torch.where(beyond, likeliest, index)
+
+
+def _with_chances(score: Tensor, scoring: Scoring, chances: Chances) -> Tensor:
+    """Scores [M] that chance has a part in: a draw alone, negated, or under ``alg_temp`` so that the n best are n
+    samples without replacement from the softmax of the scores (Gumbel noise).
+    """
+    if scoring.kind is Score.CHANCE:
+        return -chances.draw
+    gumbel = -torch.log(-torch.log(chances.draw.clamp(min=torch.finfo(torch.float64).tiny)))
+    return score / chances.alg_temp + gumbel

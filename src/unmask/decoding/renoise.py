@@ -31,7 +31,7 @@ class RenoiseDenoiser:
         self._vocab = model.vocab_size
         self._likeliest: NDArray[np.int64] | None = None
         self._stable_steps = 0
-        self._renew(self._noise())
+        self._renew()
 
     @property
     def most_rows(self) -> int:
@@ -76,7 +76,7 @@ class RenoiseDenoiser:
         sure = float(entropy.mean()) < self.params.confidence_threshold
         if (sure and self._stable_steps >= self.params.stability_threshold) or self.step == self.params.steps:
             return self._finish(likeliest.tolist())
-        self._renew(self._noise())
+        self._renew()
         self.canvas.tokens[decision.positions] = decision.tokens
         return 0
 
@@ -86,14 +86,14 @@ class RenoiseDenoiser:
         self._likeliest, self._stable_steps = None, 0
         if self.canvas.finish is None:
             self.blocks_begun += 1
-            self._renew(self._noise())
+            self._renew()
         return newly
 
     def _end(self) -> int:
         return self.canvas.grid.block_end(self.start)
 
-    def _renew(self, noise: NDArray[np.int64]) -> None:
-        self.canvas.tokens[self.start : self._end()] = noise
+    def _renew(self) -> None:
+        self.canvas.tokens[self.start : self._end()] = self._noise()
 
     def _noise(self) -> NDArray[np.int64]:
         """Uniformly random tokens for the canvas, which depend on nothing but seed, position and step."""

@@ -12,13 +12,18 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from unmask.decoding.propose import Score
-from unmask.params import RULE_OPTIONS
+from unmask.decoding.propose import Score, Scoring
+from unmask.params import RULE_TRAITS
+
+_PLAIN = Scoring()
 
 
 @dataclass(slots=True)
 class RuleParams:
-    """Per-segment parameters, each [S]: ``quota`` int64; ``activated`` bool; the others float64."""
+    """Per-segment parameters, each [S] float64; ``activated`` is 1 or 0.
+
+    Thresholds are rounded to the precision of the scores they are compared with, as the references' are.
+    """
 
     quota: Tensor
     share: Tensor
@@ -30,17 +35,10 @@ class RuleParams:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """``commit(score [S, B], params) -> [S, B] bool``; scores of positions that are not masked are -inf.
-
-    ``score``: what the rule goes by. ``score_dtype``: the precision in which the reference computes it. ``tempered``:
-    it is that of the distribution after temperature, top-p and top-k, also when the likeliest token is taken (Dream,
-    D2F); otherwise that of the model's own (LLaDA, Fast-dLLM).
-    """
+    """``commit(score [S, B], params) -> [S, B] bool``; scores of positions that are not masked are -inf."""
 
     commit: Callable[[Tensor, RuleParams], Tensor]
-    score_dtype: torch.dtype = torch.float32
-    tempered: bool = False
-    score: Score = Score.PROBABILITY
+    scoring: Scoring = _PLAIN
 
 
 def low_confidence(score: Tensor, params: RuleParams) -> Tensor:
@@ -73,7 +71,7 @@ def factor(score: Tensor, params: RuleParams) -> Tensor:
 def d2f(score: Tensor, params: RuleParams) -> Tensor:
     """Every position with score > threshold; in an activated block at least the best one (arXiv 2508.09192)."""
     above = score > params.threshold[:, None]
-    forced = params.activated & ~above.any(dim=-1)
+    forced = params.activated.bool() & ~above.any(dim=-1)
     return above | (_best(score) & forced[:, None])
 
 
@@ -112,20 +110,20 @@ def entropy_bound(score: Tensor, params: RuleParams) -> Tensor:
 
 RULES: dict[str, Rule] = {
     "low_confidence": Rule(low_confidence),
-    "threshold": Rule(threshold, torch.float64),
-    "factor": Rule(factor, torch.float64),
+    "threshold": Rule(threshold, Scoring(dtype=torch.float64)),
+    "factor": Rule(factor, Scoring(dtype=torch.float64)),
     "dynamic": Rule(dynamic),
     "sequential": Rule(sequential),
     "paced_threshold": Rule(paced_threshold),
-    "maskgit_plus": Rule(low_confidence, tempered=True),
-    "topk_margin": Rule(low_confidence, tempered=True, score=Score.MARGIN),
-    "entropy": Rule(low_confidence, tempered=True, score=Score.NEGATIVE_ENTROPY),
-    "origin": Rule(origin, tempered=True, score=Score.CHANCE),
-    "d2f": Rule(d2f, tempered=True),
+    "maskgit_plus": Rule(low_confidence, Scoring(tempered=True)),
+    "topk_margin": Rule(low_confidence, Scoring(Score.MARGIN, tempered=True)),
+    "entropy": Rule(low_confidence, Scoring(Score.NEGATIVE_ENTROPY, tempered=True)),
+    "origin": Rule(origin, Scoring(Score.CHANCE)),
+    "d2f": Rule(d2f, Scoring(tempered=True)),
     "joint_threshold": Rule(dynamic),
-    "entropy_bound": Rule(entropy_bound, tempered=True, score=Score.NEGATIVE_ENTROPY),
+    "entropy_bound": Rule(entropy_bound, Scoring(Score.NEGATIVE_ENTROPY, tempered=True)),
 }
-assert set(RULES) == set(RULE_OPTIONS), "every rule has a row here and its options in params.py"
+assert set(RULES) == set(RULE_TRAITS), "every rule has a row here and its traits in params.py"
 
 
 def _rank(score: Tensor) -> Tensor:

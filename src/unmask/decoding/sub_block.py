@@ -9,9 +9,6 @@ Other than in the reference, a prompt of exactly one block is attended like any 
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from unmask.decoding.canvas import Canvas
 from unmask.decoding.pace import AT_ONCE, pace
 from unmask.decoding.windows import Decision, Segment, Window
@@ -33,7 +30,7 @@ class SubBlockDenoiser:
     @property
     def most_rows(self) -> int:
         """First the prompt with the first block; then one block."""
-        return max(self.canvas.prompt_length * (not self.cached), 0) + self.params.block_length
+        return self.canvas.prompt_length * (not self.cached) + self.params.block_length
 
     @property
     def most_forwards(self) -> int:
@@ -47,7 +44,9 @@ class SubBlockDenoiser:
         assert masked.any(), "a request without masks left should have ended"
         if masked[0]:
             segment = Segment(start, start + 1, AT_ONCE)
-            return Window(self.cached, start, start, self._visible(start), [segment], left=start - 1)
+            return Window(
+                self.cached, start, start, self.canvas.grid.visible(self.cached, start), [segment], left=start - 1
+            )
         length = self.params.sub_block_length
         sub = start + int(masked.argmax()) // length * length
         sub_end = min(sub + length, end)
@@ -55,7 +54,7 @@ class SubBlockDenoiser:
         if self.params.cache == "dual" and self._refreshed == sub and not self.canvas.masked[sub]:
             return Window(sub, sub_end, end, None, [segment], left=sub - 1)
         self._refreshed = sub
-        return Window(self.cached, end, end, self._visible(end), [segment], left=start - 1)
+        return Window(self.cached, end, end, self.canvas.grid.visible(self.cached, end), [segment], left=start - 1)
 
     def apply(self, decision: Decision) -> int:
         """Commit; move on to the next block when this one has no masks."""
@@ -68,8 +67,3 @@ class SubBlockDenoiser:
             self.start, self._step_in_block = end, 0
             self.blocks_begun += self.start < self.canvas.length
         return newly
-
-    def _visible(self, end: int) -> NDArray[np.int64] | None:
-        """A row sees up to the end of its own block."""
-        ends = self.canvas.grid.block_ends(self.cached, end)
-        return None if (ends == end).all() else ends

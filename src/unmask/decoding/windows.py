@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from unmask.decoding.canvas import Positions
 from unmask.decoding.pace import Pace
 
 
@@ -57,8 +58,8 @@ class Decision:
     that look at them; otherwise None.
     """
 
-    positions: list[int]
-    tokens: list[int]
+    positions: Positions
+    tokens: Positions
     likeliest: NDArray[np.int64] | None = None
     entropy: NDArray[np.float64] | None = None
 

@@ -78,13 +78,15 @@ def step_context(layout: Layout, device: torch.device, sliding_window: int = 0) 
     tokens = np.concatenate([sequence.tokens(stream)[rows] for sequence, rows, stream in windows])
     positions = np.concatenate([np.arange(rows.start, rows.stop) for _, rows, _ in windows])
     slots = np.concatenate([sequence.slots(stream)[rows] for sequence, rows, stream in windows])
+    canvas, conditioned = _canvas_rows(layout, device)
     return StepContext(
         token_ids=torch.from_numpy(tokens).to(device),
         positions=torch.from_numpy(positions).to(device),
         write_slots=torch.from_numpy(slots).to(device),
         groups=[_group(layout, first, last, device, sliding_window) for first, last in _groups(layout.spans)],
         adapted=_adapted(layout, device),
-        **_canvas_rows(layout, device),
+        canvas=canvas,
+        conditioned=conditioned,
     )
 
 
@@ -97,15 +99,15 @@ def _adapted(layout: Layout, device: torch.device) -> list[AdaptedRows]:
     return [AdaptedRows(n, torch.from_numpy(np.concatenate(parts)).to(device)) for n, parts in rows.items()]
 
 
-def _canvas_rows(layout: Layout, device: torch.device) -> dict[str, Tensor]:
+def _canvas_rows(layout: Layout, device: torch.device) -> tuple[Tensor | None, Tensor | None]:
     """Which rows are canvas rows, and which of those are conditioned, in models that make the difference."""
     windows = [span.window for span in layout.spans]
     if all(window.canvas_start is None for window in windows):
-        return {}
+        return None, None
     positions = [(window, np.arange(window.start, window.end)) for window in windows]
     canvas = np.concatenate([at >= cast(int, window.canvas_start) for window, at in positions])
     conditioned = canvas & np.repeat([window.conditioned for window in windows], [len(at) for _, at in positions])
-    return {"canvas": torch.from_numpy(canvas).to(device), "conditioned": torch.from_numpy(conditioned).to(device)}
+    return torch.from_numpy(canvas).to(device), torch.from_numpy(conditioned).to(device)
 
 
 def candidates(layout: Layout, shifted: bool) -> Candidates:

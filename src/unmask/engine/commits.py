@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +12,8 @@ from unmask.decoding.rules import RULES, Rule, RuleParams
 from unmask.decoding.windows import Segment
 from unmask.engine.batch import Candidates, Layout
 from unmask.params import DecodingParams
+
+_Owner = tuple[DecodingParams, Segment]
 
 
 @dataclass(slots=True)
@@ -62,13 +63,11 @@ class _Edits:
     threshold: Tensor
 
     @classmethod
-    def of(
-        cls, candidates: Candidates, owners: list[tuple[DecodingParams, Segment]], device: torch.device
-    ) -> _Edits | None:
+    def of(cls, candidates: Candidates, owners: list[_Owner], device: torch.device) -> _Edits | None:
         """None if nothing can be edited in this step."""
         if (candidates.decided < 0).all():
             return None
-        thresholds = np.array([params.edit_threshold for params, _ in owners])[candidates.segments]
+        thresholds = np.array([np.float32(p.edit_threshold) for p, _ in owners], dtype=np.float64)[candidates.segments]
         return cls(torch.from_numpy(candidates.decided).to(device), torch.from_numpy(thresholds).to(device))
 
     def masked_only(self, score: Tensor) -> Tensor:
@@ -80,23 +79,15 @@ class _Edits:
         return (self.decided >= 0) & (token != self.decided) & (score > self.threshold)
 
 
-def _ballot(
-    name: str, chosen: np.ndarray, owners: list[tuple[DecodingParams, Segment]], device: torch.device
-) -> _Ballot:
-    params, segments = zip(*(owners[index] for index in chosen), strict=True)
-
-    def floats(values: Iterable[float]) -> Tensor:
-        return torch.tensor(list(values), dtype=torch.float64, device=device)
-
-    return _Ballot(
-        RULES[name],
-        torch.from_numpy(chosen).to(device),
-        RuleParams(
-            quota=torch.tensor([segment.pace.quota for segment in segments], device=device),
-            share=floats(segment.pace.share for segment in segments),
-            threshold=floats(p.threshold for p in params),
-            factor=floats(p.factor for p in params),
-            entropy_bound=floats(p.entropy_bound for p in params),
-            activated=torch.tensor([segment.activated for segment in segments], device=device),
-        ),
+def _ballot(name: str, chosen: np.ndarray, owners: list[_Owner], device: torch.device) -> _Ballot:
+    rule = RULES[name]
+    round_ = np.float32 if rule.scoring.dtype is torch.float32 else np.float64
+    rows = np.array(
+        [
+            (s.pace.quota, s.pace.share, round_(p.threshold), p.factor, p.entropy_bound, s.activated)
+            for p, s in (owners[index] for index in chosen)
+        ],
+        dtype=np.float64,
     )
+    params = RuleParams(*torch.from_numpy(rows.T.copy()).to(device))
+    return _Ballot(rule, torch.from_numpy(chosen).to(device), params)

@@ -1,13 +1,14 @@
-"""The candidate rows of a step in parts that can go through the head together, with their requests' parameters.
+"""The candidates of a step in parts that can go through the head together, with their requests' parameters.
 
-A part holds rows of one rule, all greedy or all sampled, at most as many as their logits may take memory.
-Parts are made before the forward, so that the device need not wait for the host after it.
+A part holds rows of one rule, all greedy or all sampled, at most as many as their logits may take memory. What the host
+knows of all candidates goes to the device once, before the forward, so that the device need not wait for it after it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unmask.decoding.propose import EndTokens, Sampling, Score
+from unmask.decoding.propose import Chances, EndTokens, Sampling, Score, Scoring
 from unmask.decoding.random import CHANCE, TOKEN, uniform
-from unmask.decoding.rules import RULES, Rule
-from unmask.engine.batch import Candidates, Ints, Layout
+from unmask.decoding.rules import RULES
+from unmask.engine.batch import Candidates, Layout
+from unmask.engine.sequence import Sequence
 from unmask.params import DecodingParams
 
 
@@ -32,143 +34,141 @@ class Guidance:
 
 
 @dataclass(slots=True)
-class Chances:
-    """Draws [m] float64 for rules that leave something to chance, and Dream's ``alg_temp`` [m] (0: none)."""
-
-    draw: Tensor
-    alg_temp: Tensor
-
-
-@dataclass(slots=True)
 class Part:
     """``where`` [m] int64 are the part's places among the M candidates, ``rows`` [m] their hidden rows.
 
-    ``temperature`` [m, 1] divides the logits if it is there; such rows' predictions are remembered under ``slots`` [m].
+    ``temperature`` [m, 1] divides the logits, if it is there.
     """
 
     where: Tensor
     rows: Tensor
-    rule: Rule
+    scoring: Scoring
     guidance: Guidance | None
     temperature: Tensor | None
-    slots: Tensor | None
     ends: EndTokens | None
     sampling: Sampling | None
     chances: Chances | None
-
-
-class PartMaker:
-    """Makes the parts of one step."""
-
-    def __init__(self, layout: Layout, candidates: Candidates, end_ids: Tensor) -> None:
-        self._spans = layout.spans
-        self._sequences = [span.sequence for span in layout.spans]
-        self._params = [sequence.params for sequence in self._sequences]
-        self._candidates = candidates
-        self._end_ids = end_ids
-        self._device = end_ids.device
-
-    def parts(self, most_rows: int) -> Iterator[Part]:
-        """All parts, of at most ``most_rows`` rows each."""
-        kinds = [_Kind.of(p) for p in self._params]
-        numbers = {kind: number for number, kind in enumerate(dict.fromkeys(kinds))}
-        kind_of_row = self._of_rows([numbers[kind] for kind in kinds])
-        for kind, number in numbers.items():
-            chosen = np.flatnonzero(kind_of_row == number)
-            for first in range(0, len(chosen), most_rows):
-                yield self._part(chosen[first : first + most_rows], kind)
-
-    def _part(self, chosen: Ints, kind: _Kind) -> Part:
-        return Part(
-            where=self._upload(chosen),
-            rows=self._upload(self._candidates.rows[chosen]),
-            rule=kind.rule,
-            guidance=self._guidance(chosen),
-            temperature=self._temperature(chosen),
-            slots=self._slots(chosen),
-            ends=self._ends(chosen),
-            sampling=self._sampling(chosen) if kind.sampled else None,
-            chances=self._chances(chosen) if kind.by_chance else None,
-        )
-
-    def _temperature(self, chosen: Ints) -> Tensor | None:
-        """What the denoisers themselves divide the logits by."""
-        temperatures = [segment.temperature for span in self._spans for segment in span.window.segments]
-        if all(temperature == 1.0 for temperature in temperatures):
-            return None
-        of_rows = np.array(temperatures, dtype=np.float32)[self._candidates.segments[chosen]]
-        return self._upload(of_rows[:, None])
-
-    def _slots(self, chosen: Ints) -> Tensor | None:
-        """Where the predictions of canvas rows are kept, in models that are conditioned on them."""
-        if all(span.window.canvas_start is None for span in self._spans):
-            return None
-        spans, positions = self._candidates.spans[chosen], self._candidates.positions[chosen]
-        slots = [self._sequences[span].slots(False)[at] for span, at in zip(spans, positions, strict=True)]
-        return self._upload(np.array(slots, dtype=np.int64))
-
-    def _chances(self, chosen: Ints) -> Chances:
-        return Chances(self._draws(chosen, CHANCE), self._of_chosen(chosen, [p.alg_temp for p in self._params]))
-
-    def _guidance(self, chosen: Ints) -> Guidance | None:
-        unconditional = self._candidates.unconditional_rows[chosen]
-        guided = np.flatnonzero(unconditional >= 0)
-        if not len(guided):
-            return None
-        scale = self._of_rows([p.cfg_scale for p in self._params])[chosen[guided]].astype(np.float32)
-        return Guidance(self._upload(guided), self._upload(unconditional[guided]), self._upload(scale[:, None]))
-
-    def _ends(self, chosen: Ints) -> EndTokens | None:
-        if all(p.end_tokens == "free" and not p.min_tokens for p in self._params):
-            return None
-        earliest = self._of_rows([s.canvas.prompt_length + s.params.min_tokens for s in self._sequences])
-        never = self._of_rows([p.end_tokens == "never" for p in self._params]) | (self._candidates.positions < earliest)
-        last = self._of_rows([p.end_tokens == "last" for p in self._params])
-        return EndTokens(self._end_ids, self._upload(never[chosen]), self._upload(last[chosen]))
-
-    def _sampling(self, chosen: Ints) -> Sampling:
-        params = self._params
-        return Sampling(
-            temperature=self._of_chosen(chosen, [p.temperature or 1.0 for p in params]).float(),
-            top_p=self._of_chosen(chosen, [p.top_p for p in params]),
-            top_k=self._of_chosen(chosen, [p.top_k for p in params]),
-            draw=self._draws(chosen, TOKEN),
-            greedy=self._of_chosen(chosen, [p.temperature == 0 for p in params]),
-            tempered=self._of_chosen(chosen, [RULES[p.rule].tempered for p in params]),
-        )
-
-    def _draws(self, chosen: Ints, stream: int) -> Tensor:
-        return uniform(
-            self._of_chosen(chosen, [p.seed for p in self._params]),
-            self._upload(self._candidates.positions[chosen]),
-            self._of_chosen(chosen, [s.stats.forwards for s in self._sequences]),
-            stream,
-        )
-
-    def _of_rows(self, values: list[float] | list[int] | list[bool]) -> NDArray[Any]:
-        """One value per span, spread over the M candidates."""
-        return np.array(values)[self._candidates.spans]
-
-    def _of_chosen(self, chosen: Ints, values: list[float] | list[int] | list[bool]) -> Tensor:
-        """One value per span (float64, int64 or bool), spread over the ``chosen`` candidates."""
-        return self._upload(self._of_rows(values)[chosen])
-
-    def _upload(self, array: NDArray[Any]) -> Tensor:
-        return torch.from_numpy(array).to(self._device)
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
     """What the rows of one part have in common."""
 
-    rule: Rule
+    scoring: Scoring
     sampled: bool
+    filtered: bool
     by_chance: bool
 
     @classmethod
     def of(cls, params: DecodingParams) -> _Kind:
-        """Greedy rows are sampled too if the rule's score is that of a filtered distribution."""
-        rule = RULES[params.rule]
-        filtered = rule.tempered and (params.top_p < 1 or params.top_k > 0)
-        by_chance = rule.score is Score.CHANCE or params.alg_temp > 0
-        return cls(rule, params.temperature > 0 or filtered, by_chance)
+        """Greedy rows are sampled too if their score is that of a filtered distribution."""
+        scoring = RULES[params.rule].scoring
+        cut = params.top_p < 1 or params.top_k > 0
+        sampled = params.temperature > 0 or (scoring.tempered and cut)
+        return cls(scoring, sampled, sampled and cut, scoring.kind is Score.CHANCE or params.alg_temp > 0)
+
+
+class PartMaker:
+    """Makes the parts of one step. Properties of all M candidates are uploaded, or drawn, when the first part asks."""
+
+    def __init__(self, layout: Layout, candidates: Candidates, end_ids: Tensor) -> None:
+        self._spans = layout.spans
+        self._sequences = [span.sequence for span in layout.spans]
+        self._candidates = candidates
+        self._end_ids = end_ids
+        self._device = end_ids.device
+        self._rows = self._upload(candidates.rows)
+
+    def parts(self, most_rows: int) -> Iterator[Part]:
+        """All parts, of at most ``most_rows`` rows each."""
+        kinds = [_Kind.of(sequence.params) for sequence in self._sequences]
+        numbers = {kind: number for number, kind in enumerate(dict.fromkeys(kinds))}
+        kind_of_row = np.array([numbers[kind] for kind in kinds])[self._candidates.spans]
+        for kind, number in numbers.items():
+            chosen = np.flatnonzero(kind_of_row == number)
+            for first in range(0, len(chosen), most_rows):
+                yield self._part(chosen[first : first + most_rows], kind)
+
+    def _part(self, chosen: NDArray[np.int64], kind: _Kind) -> Part:
+        where = self._upload(chosen)
+        return Part(
+            where=where,
+            rows=self._rows[where],
+            scoring=kind.scoring,
+            guidance=self._guidance(chosen),
+            temperature=None if self._temperature is None else self._temperature[where],
+            ends=None if self._ends is None else EndTokens(self._end_ids, *(flag[where] for flag in self._ends)),
+            sampling=self._sampling(where, kind.filtered) if kind.sampled else None,
+            chances=Chances(self._chance_draws[where], self._alg_temp[where]) if kind.by_chance else None,
+        )
+
+    def _guidance(self, chosen: NDArray[np.int64]) -> Guidance | None:
+        unconditional = self._candidates.unconditional_rows[chosen]
+        guided = np.flatnonzero(unconditional >= 0)
+        if not len(guided):
+            return None
+        where = self._upload(guided)
+        scale = self._of_params(lambda p: p.cfg_scale).float()[self._upload(chosen[guided])]
+        return Guidance(where, self._upload(unconditional[guided]), scale[:, None])
+
+    def _sampling(self, where: Tensor, filtered: bool) -> Sampling:
+        temperature, top_p, top_k, draw, greedy = (values[where] for values in self._sampled)
+        return Sampling(temperature, top_p, top_k, draw, greedy, filtered)
+
+    @cached_property
+    def _temperature(self) -> Tensor | None:
+        """What the denoisers themselves divide the logits by [M, 1]; None if none does."""
+        temperatures = [segment.temperature for span in self._spans for segment in span.window.segments]
+        if all(temperature == 1.0 for temperature in temperatures):
+            return None
+        return self._upload(np.array(temperatures, dtype=np.float32)[self._candidates.segments])[:, None]
+
+    @cached_property
+    def _ends(self) -> tuple[Tensor, Tensor] | None:
+        """Where end tokens are never proposed, and where they are put last, [M] each; None if they are free."""
+        if all(s.params.end_tokens == "free" and not s.params.min_tokens for s in self._sequences):
+            return None
+        earliest = self._of_sequences(lambda s: s.canvas.prompt_length + s.params.min_tokens)
+        never = self._of_params(lambda p: p.end_tokens == "never") | (self._positions < earliest)
+        return never, self._of_params(lambda p: p.end_tokens == "last")
+
+    @cached_property
+    def _sampled(self) -> tuple[Tensor, ...]:
+        """Temperature, top_p, top_k, draw, greedy, [M] each."""
+        return (
+            self._of_params(lambda p: p.temperature or 1.0).float(),
+            self._of_params(lambda p: p.top_p),
+            self._of_params(lambda p: p.top_k),
+            self._draws(TOKEN),
+            self._of_params(lambda p: p.temperature == 0),
+        )
+
+    @cached_property
+    def _chance_draws(self) -> Tensor:
+        return self._draws(CHANCE)
+
+    @cached_property
+    def _alg_temp(self) -> Tensor:
+        return self._of_params(lambda p: p.alg_temp)
+
+    @cached_property
+    def _positions(self) -> Tensor:
+        return self._upload(self._candidates.positions)
+
+    @cached_property
+    def _span_of(self) -> Tensor:
+        return self._upload(self._candidates.spans)
+
+    def _draws(self, stream: int) -> Tensor:
+        seed, step = self._of_params(lambda p: p.seed), self._of_sequences(lambda s: s.stats.forwards)
+        return uniform(seed, self._positions, step, stream)
+
+    def _of_params(self, value: Callable[[DecodingParams], float | int | bool]) -> Tensor:
+        return self._of_sequences(lambda sequence: value(sequence.params))
+
+    def _of_sequences(self, value: Callable[[Sequence], float | int | bool]) -> Tensor:
+        """One value per span (float64, int64 or bool), spread over the M candidates on the device."""
+        return self._upload(np.array([value(sequence) for sequence in self._sequences]))[self._span_of]
+
+    def _upload(self, array: NDArray[Any]) -> Tensor:
+        return torch.from_numpy(array).to(self._device)

@@ -12,14 +12,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from unmask.decoding.propose import Proposals, Score, propose
+from unmask.decoding.propose import Proposals, propose
 from unmask.decoding.windows import Decision
 from unmask.engine.batch import Candidates, Ints, Layout, candidates, lay_out, step_context
 from unmask.engine.commits import CommitPlan
 from unmask.engine.pages import PAGE_TOKENS
 from unmask.engine.proposals import Part, PartMaker
 from unmask.engine.scheduler import Span
-from unmask.models.base import Model, SelfConditionedModel
+from unmask.models.base import Model, SelfConditionedModel, StepContext
 
 # Rows go through the head in parts whose float32 logits take at most this many bytes. Proposing makes several copies
 # of them, more for sampled rows (they are sorted) than for greedy ones.
@@ -39,6 +39,7 @@ class Runner:
 
     def __init__(self, model: Model, pages: int) -> None:
         self.model = model
+        self._renoises = model.spec.denoiser == "renoise"
         self._cache = model.new_cache(pages * PAGE_TOKENS)
         self._end_ids = torch.tensor(model.spec.end_ids, dtype=torch.int64, device=model.device)
         self._most_rows = max(1, _LOGITS_BYTES // (model.spec.shape.vocab * 4))
@@ -59,9 +60,9 @@ class Runner:
         hidden = self.model.forward(step, self._cache)
         if spec.shifted:
             hidden = self._with_kept_rows(layout, hidden)
-        proposals = self._propose(parts, len(open_.rows), hidden)
+        proposals = self._propose(parts, len(open_.rows), hidden, step)
         decided = torch.where(plan.decide(proposals.token, proposals.score), proposals.token, -1)
-        if spec.mask_id is not None:
+        if not self._renoises:
             return _commits(layout, open_, decided.cpu().numpy())
         # One transfer for all that a renoised canvas goes by.
         bits = torch.stack([decided, proposals.likeliest, proposals.score.view(torch.int64)]).cpu().numpy()
@@ -81,18 +82,18 @@ class Runner:
             self._kept_rows[pages] = hidden[rows]
         return extended
 
-    def _propose(self, parts: list[Part], count: int, hidden: Tensor) -> Proposals:
+    def _propose(self, parts: list[Part], count: int, hidden: Tensor, step: StepContext) -> Proposals:
         """Proposals for all M candidates, scores in float64; logits exist a part at a time."""
         tokens, likeliest = torch.empty(2, count, dtype=torch.int64, device=hidden.device)
         scores = torch.empty(count, dtype=torch.float64, device=hidden.device)
         for part in parts:
-            rule = part.rule
             logits = self._logits(part, hidden)
-            if part.slots is not None and isinstance(self.model, SelfConditionedModel):
-                self.model.remember(self._cache, part.slots, logits)
-            of_part = propose(logits, self.model.spec.mask_id, rule.score, rule.score_dtype, part.ends, part.sampling)
+            if isinstance(self.model, SelfConditionedModel):
+                self.model.remember(self._cache, step.write_slots[part.rows], logits)
+            mask_id = self.model.spec.mask_id
+            of_part = propose(logits, mask_id, part.scoring, part.ends, part.sampling, part.chances)
             tokens[part.where], likeliest[part.where] = of_part.token, of_part.likeliest
-            scores[part.where] = _with_chances(part, of_part.score.double())
+            scores[part.where] = of_part.score.double()
         return Proposals(tokens, likeliest, scores)
 
     def _logits(self, part: Part, hidden: Tensor) -> Tensor:
@@ -106,19 +107,6 @@ class Runner:
         return logits if part.temperature is None else logits / part.temperature
 
 
-def _with_chances(part: Part, score: Tensor) -> Tensor:
-    """Scores [m] that chance has a part in: a draw alone, or under ``alg_temp`` so that the n best are n samples
-    without replacement from the softmax of the scores (Gumbel noise).
-    """
-    if part.chances is None:
-        return score
-    draw, alg_temp = part.chances.draw, part.chances.alg_temp
-    if part.rule.score is Score.CHANCE:
-        return -draw
-    gumbel = -torch.log(-torch.log(draw.clamp(min=torch.finfo(torch.float64).tiny)))
-    return torch.where(alg_temp > 0, score / alg_temp.clamp(min=1e-6) + gumbel, score)
-
-
 def _commits(
     layout: Layout,
     open_: Candidates,
@@ -126,14 +114,16 @@ def _commits(
     likeliest: Ints | None = None,
     entropy: NDArray[np.float64] | None = None,
 ) -> list[Commit]:
-    """``decided`` [M] holds the committed tokens, and -1 where nothing was committed."""
-    commits = [Commit(span, Decision([], [])) for span in layout.spans]
-    for index in np.flatnonzero(decided >= 0).tolist():
-        decision = commits[open_.spans[index]].decision
-        decision.positions.append(int(open_.positions[index]))
-        decision.tokens.append(int(decided[index]))
-    if likeliest is not None and entropy is not None:
-        for index, commit in enumerate(commits):
-            rows = open_.spans == index
-            commit.decision.likeliest, commit.decision.entropy = likeliest[rows], entropy[rows]
-    return [commit for commit in commits if not commit.span.unconditional]
+    """``decided`` [M] holds the committed tokens, and -1 where nothing was committed; candidates come span by span."""
+    borders = np.searchsorted(open_.spans, np.arange(len(layout.spans) + 1))
+    commits = []
+    for span, begin, end in zip(layout.spans, borders, borders[1:], strict=False):
+        if span.unconditional:
+            continue
+        tokens = decided[begin:end]
+        hit = tokens >= 0
+        decision = Decision(open_.positions[begin:end][hit], tokens[hit])
+        if likeliest is not None and entropy is not None:
+            decision.likeliest, decision.entropy = likeliest[begin:end], entropy[begin:end]
+        commits.append(Commit(span, decision))
+    return commits
