@@ -288,10 +288,10 @@ def test_budgets(path, monkeypatch):
 def test_paths_that_are_no_files(tmp_path, path):
     with pytest.raises(CheckpointNotFoundError):
         read_gguf(tmp_path / "none.gguf")
-    with pytest.raises(GgufError, match="not a regular file"):
+    with pytest.raises(InvalidCheckpointError, match="not a regular file"):
         read_gguf_header(tmp_path)
     os.mkfifo(path)
-    with pytest.raises(GgufError, match="not a regular file"):
+    with pytest.raises(InvalidCheckpointError, match="not a regular file"):
         read_gguf_header(path)
     with pytest.raises(InvalidCheckpointError):
         read_gguf_header(tmp_path / ("x" * 300))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from unmask.models.experts import Experts
-from unmask.models.feed_forward import SwiGlu
+from unmask.models.feed_forward import GatedMlp
 from unmask.models.linear import Linear
 from unmask.models.spec import ExpertShape
 
@@ -49,7 +49,7 @@ def make(shape: ExpertShape, hidden: int, seed: int = 0, dtype: torch.dtype = to
         bias=None if shape.bias == "none" else random(shape.experts).abs() / 4,
         gate_up=random(shape.experts, 2 * inner, hidden) / hidden**0.5,
         down=random(shape.experts, hidden, inner) / inner**0.5,
-        shared=SwiGlu(shared_gate_up, shared_down) if shared else None,
+        shared=GatedMlp(shared_gate_up, shared_down) if shared else None,
     )
 
 

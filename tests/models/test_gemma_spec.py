@@ -8,7 +8,9 @@ import json
 import pytest
 
 from unmask.errors import InvalidCheckpointError
-from unmask.models.gemma_spec import LayerKind, shape
+from unmask.models.config import Config
+from unmask.models.gemma_spec import LayerKind
+from unmask.models.gemma_spec import shape as shape_of
 
 PUBLISHED = {
     "architectures": ["DiffusionGemmaForBlockDiffusion"],
@@ -52,6 +54,10 @@ DEFAULTED = (
 )
 
 
+def shape(config):
+    return shape_of(Config(config, "config.json"))
+
+
 def published(**changes):
     """The published config with keys of its text_config changed."""
     config = copy.deepcopy(PUBLISHED)
@@ -65,7 +71,7 @@ def test_published():
     assert sizes.layer_kinds == sizes.layer_kinds[:6] * 5
     assert (sizes.vocab, sizes.hidden, sizes.context_length, sizes.canvas_length) == (262144, 2816, 262144, 256)
     assert (sizes.experts.experts, sizes.experts.used, sizes.experts.intermediate) == (128, 8, 704)
-    assert (sizes.window, sizes.softcap, sizes.norm_eps) == (1024, 30.0, 1e-6)
+    assert (sizes.sliding_window, sizes.softcap, sizes.norm_eps) == (1024, 30.0, 1e-6)
     assert sizes.cache_width == 25 * 2 * 8 * 256 + 5 * 2 * 2 * 512 + 2816
 
 
@@ -139,14 +145,8 @@ HUGE = 2**40
         ("hidden_size", {"hidden_size": "2816"}),
         ("hidden_size", {"hidden_size": 2816.0}),
         ("num_attention_heads", {"num_attention_heads": 0}),
-        ("16 attention heads", {"num_key_value_heads": 3}),
-        ("16 attention heads", {"num_global_key_value_heads": 32}),
         ("head_dim", {"head_dim": True}),
-        ("head size 255", {"head_dim": 255}),
-        ("head size 7", {"global_head_dim": 7}),
-        ("129 of 128 experts", {"top_k_experts": 129}),
         ("sliding_window", {"sliding_window": -1}),
-        ("leaves no room", {"max_position_embeddings": 256}),
         ("rms_norm_eps", {"rms_norm_eps": float("inf")}),
         ("num_hidden_layers", {"num_hidden_layers": 2**31 - 1, "layer_types": None}),
         ("layer_types", {"num_hidden_layers": 31}),
@@ -177,10 +177,25 @@ def test_refused_by_name(named, changes):
 @pytest.mark.parametrize(
     ("named", "changes"),
     [
+        ("16 heads", {"num_key_value_heads": 3}),
+        ("16 heads", {"num_global_key_value_heads": 32}),
+        ("head size 255", {"head_dim": 255}),
+        ("head size 7", {"global_head_dim": 7}),
+        ("129 of 128 experts", {"top_k_experts": 129}),
+        ("leaves no room", {"max_position_embeddings": 256}),
+    ],
+)
+def test_contradictions(named, changes):
+    assert named in shape(published(**changes)).faults()[0]
+    assert shape(PUBLISHED).faults() == []
+
+
+@pytest.mark.parametrize(
+    ("named", "changes"),
+    [
         ("tie_word_embeddings", {"tie_word_embeddings": False}),
         ("canvas_length", {"canvas_length": 0}),
         ("canvas_length", {"canvas_length": "256"}),
-        ("leaves no room", {"canvas_length": 2**20}),
         ("text_config", {"text_config": None}),
         ("text_config", {"text_config": [2816]}),
         ("vocab_size", {"text_config": {}}),

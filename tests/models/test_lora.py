@@ -158,7 +158,7 @@ FOREIGN = {
         ({"r": 3}, r"'a.q' has lora_A \[4, 10\] and lora_B \[6, 4\].*rank 3"),
         ({"lora_alpha": "big"}, "lora_alpha"),
         ({"rank_pattern": [4]}, "'rank_pattern' is"),
-        ({"rank_pattern": {"q": -1}}, "rank_pattern: 'q' is -1"),
+        ({"rank_pattern": {"q": -1}}, "rank_pattern of adapter_config.json: 'q' is -1"),
         ({"alpha_pattern": {"(a+)+$": 1}}, r"alpha_pattern.*\(a\+\)\+"),
     ],
 )

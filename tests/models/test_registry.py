@@ -9,10 +9,14 @@ import sys
 import pytest
 
 from tests.golden.checkpoints import served_copy
+from tests.infos import model_info
 from unmask.checkpoints.directory import open_checkpoint
 from unmask.errors import InvalidCheckpointError, InvalidValueError, UnknownArchitectureError
+from unmask.models import gemma_generation
 from unmask.models.registry import FAMILIES, describe
 from unmask.models.spec import ExpertShape
+from unmask.params import GenerationParams
+from unmask.resolve import resolve
 
 DENSE = {
     "vocab_size": 151936,
@@ -97,7 +101,7 @@ def test_fixtures(golden, tmp_path, family):
     assert spec.mask_id == 255
     assert spec.shape.vocab == 256
     assert spec.shifted == (family in ("dream", "fast_dllm_v2"))
-    assert spec.sliding_window == 0
+    assert spec.shape.sliding_window == 0
 
 
 def test_llada2_as_published(spec_of):
@@ -160,7 +164,7 @@ def test_qwen3_moe(spec_of, architecture):
 def test_fast_dllm_v2_and_sdar_know_their_blocks(spec_of):
     fast = spec_of(DENSE | {"architectures": ["Fast_dLLM_QwenForCausalLM"], "bd_size": 16, "block_size": 3})
     assert (fast.denoiser, fast.block_length, fast.mask_id) == ("sub_block", 16, 151665)
-    assert fast.defaults["sub_block_length"] == 8
+    assert fast.defaults == {"threshold": 0.95, "early_exit": True}
     sdar = DENSE | {"architectures": ["SDARForCausalLM"]}
     assert (spec_of(sdar).block_length, spec_of(sdar).shape.head_size) == (4, 128)
     assert spec_of(sdar | {"block_size": 64}).block_length == 64
@@ -298,10 +302,25 @@ def test_broken_added_tokens(spec_of, broken):
         spec_of(dream(), tokens=broken)
 
 
-@pytest.mark.parametrize("change", [{"mask_token_id": 151936}, {"mask_token_id": True}, {"eos_token_id": -1}], ids=str)
+@pytest.mark.parametrize(
+    "change", [{"mask_token_id": 151936}, {"eos_token_id": [7, 151936]}, {"eos_token_id": -1}], ids=str
+)
 def test_ids_beyond_the_vocabulary(spec_of, change):
     with pytest.raises(InvalidCheckpointError, match="token id"):
         spec_of(dream(**change))
+
+
+@pytest.mark.parametrize("value", ["</s>", True, [7, "</s>"], [[7]], 7.0, {}], ids=str)
+def test_ids_that_are_none(spec_of, value):
+    """An end token that is passed over makes a model that never stops."""
+    with pytest.raises(InvalidCheckpointError, match=r"^config\.json: 'eos_token_id'"):
+        spec_of(dream(eos_token_id=value))
+    with pytest.raises(InvalidCheckpointError, match=r"^text_config of config\.json: 'eos_token_id'"):
+        spec_of(dream(text_config={"eos_token_id": value}))
+    with pytest.raises(InvalidCheckpointError, match=r"^generation_config\.json: 'eos_token_id'"):
+        spec_of(dream(), generation={"eos_token_id": value})
+    with pytest.raises(InvalidCheckpointError, match="mask_token_id"):
+        spec_of(dream(mask_token_id=value))
 
 
 def test_who_attends_how(spec_of):
@@ -326,6 +345,11 @@ def test_who_attends_how(spec_of):
         spec_of(MINI | {"grid_anchor": "prompt_end"})
 
 
+def test_temperatures_of_a_silent_file_are_those_of_requests():
+    params = resolve(GenerationParams(), model_info("renoise", defaults={}), 1)
+    assert (params.t_min, params.t_max) == (gemma_generation._COMMON_T_MIN, gemma_generation._COMMON_T_MAX)
+
+
 def test_blocks_longer_than_the_context(spec_of):
     with pytest.raises(InvalidCheckpointError, match="block_size"):
         spec_of(dream(block_size=4096, max_position_embeddings=2048))
@@ -335,11 +359,10 @@ def test_blocks_longer_than_the_context(spec_of):
 def test_diffusion_gemma(golden, tmp_path, spec_of):
     spec = describe(open_checkpoint(str(served_copy(golden / "diffusion_gemma" / "ckpt", tmp_path))))
     assert (spec.family, spec.attention, spec.denoiser) == ("diffusion_gemma", "causal_prompt", "renoise")
-    assert (spec.mask_id, spec.end_ids, spec.block_length, spec.sliding_window) == (None, (1,), 16, 8)
+    assert (spec.mask_id, spec.end_ids, spec.block_length, spec.shape.sliding_window) == (None, (1,), 16, 8)
     assert spec.names is None
     assert (spec.rules, spec.caches) == (("entropy_bound",), ("exact",))
-    assert spec.defaults["steps"] == 48
-    assert spec.defaults["temperature"] == 1.0
+    assert spec.defaults == {"temperature": 1.0}
     config = json.loads((golden / "diffusion_gemma" / "ckpt" / "config.json").read_text())
     generation = {
         "eos_token_id": [1, 106],
@@ -349,8 +372,9 @@ def test_diffusion_gemma(golden, tmp_path, spec_of):
     }
     spec = spec_of(config, generation=generation)
     assert spec.end_ids == (1, 106)
-    assert (spec.defaults["steps"], spec.defaults["entropy_bound"]) == (20, 0.3)
-    assert (spec.defaults["t_min"], spec.defaults["t_max"]) == (0.4, 0.9)
+    assert spec.defaults == {"temperature": 1.0, "steps": 20, "entropy_bound": 0.3, "t_max": 0.9}
+    with pytest.raises(InvalidCheckpointError, match="leaves no room"):
+        spec_of(config | {"canvas_length": 2**20})
 
 
 @pytest.mark.parametrize(
@@ -361,6 +385,9 @@ def test_diffusion_gemma(golden, tmp_path, spec_of):
         {"sampler_config": {"entropy_bound": -1}},
         {"max_denoising_steps": "many"},
         {"t_min": True},
+        {"t_min": 0.9},
+        {"t_max": 0.3},
+        {"t_min": 0.7, "t_max": 0.6},
     ],
     ids=str,
 )

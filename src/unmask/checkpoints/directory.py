@@ -7,7 +7,6 @@ refused here, with an error that says what it is.
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -15,9 +14,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from unmask.checkpoints import tokenizer_files
 from unmask.checkpoints.gguf_header import GgufHeader
-from unmask.checkpoints.gguf_split import read_gguf
+from unmask.checkpoints.gguf_split import model_name, read_gguf
 from unmask.checkpoints.hub import HubModel
 from unmask.checkpoints.json_file import read_fields, read_json
 from unmask.checkpoints.paradigm import (
@@ -44,7 +42,6 @@ _EMBEDDED_PATH = Path(__file__).parents[1] / "models" / "tiny"
 
 _MOST_SHARDS = 1024
 _MOST_INDEX = {"most_bytes": 8 * 2**20, "most_values": 2**16}  # the largest served has 24,000 tensors in 2.3 MB
-_SHARD = re.compile(r"-\d{5}-of-\d{5}$")  # the end of a GGUF shard's name
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +79,6 @@ class Checkpoint:
         if self.header is None:
             return _weight_files(self.path)
         return tuple(sorted({self.path, *(tensor.file for tensor in self.header.tensors.values())}))
-
-    def added_tokens(self) -> dict[str, int]:
-        """Ids of the tokens that a directory's tokenizer has beside its vocabulary, by their text."""
-        return tokenizer_files.added_tokens(self.path)
-
-    def mask_token(self) -> str:
-        """The text of the mask token that a directory's tokenizer names; '' if it names none."""
-        return tokenizer_files.mask_token(self.path)
 
 
 def open_checkpoint(model: str) -> Checkpoint:
@@ -162,7 +151,7 @@ def _opened_file(path: Path) -> Checkpoint:
     if path.suffix != ".gguf" and first_bytes(path)[:4] not in (b"GGUF", b"FUGG"):
         refuse_file(path)
     header = read_gguf(path)
-    return Checkpoint(_SHARD.sub("", header.path.stem), header.path, config={}, generation={}, header=header)
+    return Checkpoint(model_name(header.path), header.path, config={}, generation={}, header=header)
 
 
 def _opened_directory(name: str, path: Path) -> Checkpoint:
@@ -176,7 +165,7 @@ def _opened_directory(name: str, path: Path) -> Checkpoint:
 def _gguf_file(path: Path) -> Path | None:
     """A file of the one GGUF model in the directory ``path``; ``None`` if it has none."""
     files = sorted(file for file in path.glob("*.gguf") if not file.name.startswith(SIDECAR_PREFIXES))
-    models = {_SHARD.sub("", file.stem): file for file in files}
+    models = {model_name(file): file for file in files}
     if len(models) > 1:
         raise InvalidCheckpointError(
             f"'{path}' holds {len(models)} GGUF models ({', '.join(list(models)[:5])}).", hint="Give the file of one."

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import mmap
+import os
 import struct
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from unmask.checkpoints.regular_file import open_regular
 from unmask.errors import CheckpointNotFoundError, InvalidCheckpointError
 
 _U32, _U64 = struct.Struct("<I"), struct.Struct("<Q")
@@ -197,14 +199,13 @@ def read_texts(header: GgufHeader, key: str, indices: Sequence[int]) -> list[str
 @contextmanager
 def _mapped(path: Path) -> Iterator[mmap.mmap]:
     try:
-        if not path.exists():
-            raise CheckpointNotFoundError(f"There is no file '{path}'.", hint="Check the path.")
-        if not path.is_file():  # a pipe or a device could be read for ever
-            raise GgufError(path, Reason.NOT_GGUF, "it is not a regular file")
-        if not path.stat().st_size:  # which cannot be mapped
-            raise GgufError(path, Reason.NOT_GGUF, "it is empty")
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            yield content
+        with open_regular(path) as file:
+            if not os.fstat(file.fileno()).st_size:  # which cannot be mapped
+                raise GgufError(path, Reason.NOT_GGUF, "it is empty")
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                yield content
+    except FileNotFoundError:
+        raise CheckpointNotFoundError(f"There is no file '{path}'.", hint="Check the path.") from None
     except OSError as error:
         raise InvalidCheckpointError(
             f"'{path}' cannot be opened: {error.strerror}.", hint="May it be read by the user who runs Unmask?"

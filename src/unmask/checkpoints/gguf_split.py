@@ -34,6 +34,12 @@ def read_gguf(path: Path) -> GgufHeader:
     return dataclasses.replace(first, tensors=tensors)
 
 
+def model_name(path: Path) -> str:
+    """The name of the model that the file ``path`` holds, or is a shard of."""
+    found = _SHARD.fullmatch(path.name)
+    return found["name"] if found else path.stem
+
+
 def _shards(path: Path) -> list[Path]:
     found = _SHARD.fullmatch(path.name)
     if not found or not path.exists():

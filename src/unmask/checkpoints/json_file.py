@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from unmask.checkpoints.regular_file import open_regular
 from unmask.errors import CheckpointNotFoundError, InvalidCheckpointError
 
 Fields = TypeVar("Fields")
@@ -34,7 +35,7 @@ def read_json(path: Path, *, optional: bool = False) -> dict[str, Any]:
         return {}
     most = _MOST_BYTES.get(path.name, _DEFAULT_MOST_BYTES)
     with _named_errors(path):
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             content = file.read(most + 1)
         if len(content) > most:
             raise _too_large(path, f"{most >> 20} MiB")
@@ -48,17 +49,17 @@ def read_json(path: Path, *, optional: bool = False) -> dict[str, Any]:
 
 
 def read_fields(path: Path, fields: type[Fields], *, most_bytes: int, most_values: int) -> Fields:
-    """What ``fields``, a ``msgspec.Struct`` of defaults or a dictionary type, names of the object in ``path``; the rest is skipped.
+    """What ``fields``, a ``msgspec.Struct`` of defaults or a dictionary type, names of the object in ``path``.
 
-    An absent file has no fields. Raises ``InvalidCheckpointError`` for a file of over ``most_bytes`` or, roughly,
-    ``most_values``, for one that is no object, and for a field of another type.
+    The rest is skipped; an absent file has no fields. Raises ``InvalidCheckpointError`` for a file of over
+    ``most_bytes`` or, roughly, ``most_values``, for one that is no object, and for a field of another type.
     """
     if not os.path.lexists(path):
         return fields()
     with _named_errors(path):
-        if path.stat().st_size > most_bytes:
-            raise _too_large(path, f"{most_bytes >> 20} MiB")
-        with path.open("rb") as file:
+        with open_regular(path) as file:
+            if os.fstat(file.fileno()).st_size > most_bytes:
+                raise _too_large(path, f"{most_bytes >> 20} MiB")
             if sum(part.count(b",") for part in iter(partial(file.read, _PART), b"")) > most_values:
                 raise _too_large(path, f"{most_values} values")
             # Not closed here: fields of type Raw point into it.
@@ -69,8 +70,6 @@ def read_fields(path: Path, fields: type[Fields], *, most_bytes: int, most_value
 @contextmanager
 def _named_errors(path: Path) -> Iterator[None]:
     try:
-        if path.exists() and not path.is_file():  # a pipe or a device could be read for ever
-            raise InvalidCheckpointError(f"'{path}' is not a regular file.", hint="Copy the checkpoint again.")
         yield
     except FileNotFoundError:
         raise CheckpointNotFoundError(

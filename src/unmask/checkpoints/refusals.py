@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 from unmask.checkpoints.gguf_header import GgufHeader
 from unmask.checkpoints.json_file import read_json
 from unmask.checkpoints.paradigm import architecture_of_config, has_mask_token, paradigm_of_config, paradigm_of_gguf
+from unmask.checkpoints.regular_file import open_regular
 from unmask.checkpoints.safetensors_header import read_safetensors_headers
 from unmask.errors import (
     AdapterNotModelError,
@@ -135,9 +136,7 @@ def refuse_file(path: Path) -> NoReturn:
 def first_bytes(file: Path) -> bytes:
     """The first 16 bytes of ``file``. Raises ``CheckpointNotFoundError`` or ``InvalidCheckpointError``."""
     try:
-        if file.exists() and not file.is_file():  # a pipe or a device could be read for ever
-            raise InvalidCheckpointError(f"'{file}' is not a regular file.", hint="Copy the checkpoint again.")
-        with file.open("rb") as stream:
+        with open_regular(file) as stream:
             return stream.read(16)
     except FileNotFoundError:
         raise CheckpointNotFoundError(f"There is no file '{file}'.", hint="Check the path.") from None

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from unmask.checkpoints.regular_file import open_regular
 from unmask.errors import InvalidCheckpointError
 
 # Bits of an element.
@@ -65,9 +66,7 @@ def read_safetensors_headers(files: Iterable[Path]) -> dict[str, TensorEntry]:
 def _read_header(file: Path, bytes_left: int) -> tuple[bytes, int]:
     """The header's text, and the number of bytes that follow it."""
     try:
-        if file.exists() and not file.is_file():  # a pipe or a device could be read for ever
-            raise _unusable(file, "it is not a regular file")
-        with file.open("rb") as stream:
+        with open_regular(file) as stream:
             size = file.stat().st_size
             if size <= _SIZE.size:
                 raise _unusable(file, f"it has {size} bytes")

@@ -7,6 +7,7 @@ tokens are in ``added_tokens.json`` and in the ``added_tokens_decoder`` of ``tok
 from __future__ import annotations
 
 import os
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -56,96 +57,96 @@ class _Tokenizer(msgspec.Struct):
     added_tokens: msgspec.Raw = msgspec.Raw(b"[]")
 
 
-class _Decoder(msgspec.Struct):
-    added_tokens_decoder: msgspec.Raw = msgspec.Raw(b"{}")
-
-
-class _Class(msgspec.Struct):
-    tokenizer_class: str | None = None
-    add_prefix_space: bool | None = None
-
-
 class _Token(msgspec.Struct):
     content: str = ""
 
 
 class _Config(msgspec.Struct):
+    tokenizer_class: str | None = None
+    add_prefix_space: bool | None = None
+    added_tokens_decoder: msgspec.Raw = msgspec.Raw(b"{}")
     mask_token: str | _Token | None = None
     chat_template: str | list[Any] | None = None
 
 
-def has_tokenizer(directory: Path) -> bool:
-    """Whether there is a tokenizer, in either form."""
-    return (directory / "tokenizer.json").is_file() or all((directory / name).is_file() for name in VOCABULARY_PAIR)
+class TokenizerFiles:
+    """The files in ``directory``; ``tokenizer_config.json`` is read when it is first needed, once.
 
-
-def added_tokens(directory: Path) -> dict[str, int]:
-    """Ids of the tokens that the tokenizer has beside its vocabulary, by their text; none without a tokenizer.
-
-    Raises ``InvalidCheckpointError`` for a file that is too large or malformed.
+    All methods raise ``InvalidCheckpointError`` for a file that is too large or malformed.
     """
-    file = directory / "tokenizer.json"
-    if not os.path.lexists(file):
-        return {token.content: index for index, token in saved_tokens(directory).items()}
-    tokens = read_fields(file, _Tokenizer, **_MOST_TOKENIZER).added_tokens
-    return {token.content: token.id for token in _entries(file, tokens, list[_AddedToken])}
 
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
 
-def saved_tokens(directory: Path) -> dict[int, SavedToken]:
-    """The tokens that ``vocab.json`` is to be completed with, by id; ``tokenizer_config.json`` has the last word.
+    @property
+    def has_tokenizer(self) -> bool:
+        """Whether there is a tokenizer, in either form."""
+        return self.has_tokenizer_json or all((self._directory / name).is_file() for name in VOCABULARY_PAIR)
 
-    Raises ``InvalidCheckpointError`` for a file that is too large or malformed, or gives an id twice.
-    """
-    file = directory / "tokenizer_config.json"
-    decoder = read_fields(file, _Decoder, **_MOST_CONFIG).added_tokens_decoder
-    said = _entries(file, decoder, dict[TokenId, SavedToken])
-    texts = {token.content for token in said.values()}
-    file = directory / "added_tokens.json"
-    ids = read_fields(file, dict[str, TokenId], most_bytes=_MOST_ADDED_BYTES, most_values=_MOST_ADDED_TOKENS)
-    others = {index: SavedToken(text) for text, index in ids.items() if text not in texts}
-    if len(others) < len(ids.keys() - texts):
-        raise InvalidCheckpointError(f"'{file}' gives two tokens the same id.", hint="Copy the file again.")
-    if len(texts) < len(said):
-        raise InvalidCheckpointError(
-            f"'{directory / 'tokenizer_config.json'}' gives a token two ids.", hint="Copy the file again."
-        )
-    return others | said
+    @property
+    def has_tokenizer_json(self) -> bool:
+        """Whether there is a ``tokenizer.json``, which is then the tokenizer."""
+        return (self._directory / "tokenizer.json").is_file()
 
+    @property
+    def has_chat_template(self) -> bool:
+        """Whether there is a chat template, in a file of its own or in ``tokenizer_config.json``."""
+        return (self._directory / "chat_template.jinja").is_file() or bool(self._config.chat_template)
 
-def word_rule(directory: Path) -> str:
-    """The name of the rule that cuts words for the pair, from ``tokenizer_class``.
+    @property
+    def mask_token(self) -> str:
+        """The text of the tokenizer's mask token; '' if ``tokenizer_config.json`` names none."""
+        token = self._config.mask_token
+        return (token.content if isinstance(token, _Token) else token) or ""
 
-    Raises ``InvalidCheckpointError`` for a class that is not known: wrong words give wrong tokens and no error.
-    """
-    config = read_fields(directory / "tokenizer_config.json", _Class, **_MOST_CONFIG)
-    rule = TOKENIZER_CLASSES.get(config.tokenizer_class or "")
-    if rule is None or (rule == "gpt-2" and config.add_prefix_space):
+    def added_tokens(self) -> dict[str, int]:
+        """Ids of the tokens that the tokenizer has beside its vocabulary, by their text; none without a tokenizer."""
+        file = self._directory / "tokenizer.json"
+        if not os.path.lexists(file):
+            return {token.content: index for index, token in self.saved_tokens().items()}
+        tokens = read_fields(file, _Tokenizer, **_MOST_TOKENIZER).added_tokens
+        return {token.content: token.id for token in _entries(file, tokens, list[_AddedToken])}
+
+    def saved_tokens(self) -> dict[int, SavedToken]:
+        """The tokens that ``vocab.json`` is to be completed with, by id; ``tokenizer_config.json`` has the last word.
+
+        A file that gives an id twice is refused too.
+        """
+        config_file = self._directory / "tokenizer_config.json"
+        said = _entries(config_file, self._config.added_tokens_decoder, dict[TokenId, SavedToken])
+        texts = {token.content for token in said.values()}
+        file = self._directory / "added_tokens.json"
+        ids = read_fields(file, dict[str, TokenId], most_bytes=_MOST_ADDED_BYTES, most_values=_MOST_ADDED_TOKENS)
+        others = {index: SavedToken(text) for text, index in ids.items() if text not in texts}
+        if len(others) < len(ids.keys() - texts):
+            raise InvalidCheckpointError(f"'{file}' gives two tokens the same id.", hint="Copy the file again.")
+        if len(texts) < len(said):
+            raise InvalidCheckpointError(f"'{config_file}' gives a token two ids.", hint="Copy the file again.")
+        return others | said
+
+    def word_rule(self) -> str:
+        """The name of the rule that cuts words for the pair, from ``tokenizer_class``.
+
+        A class that is not known is refused: wrong words give wrong tokens and no error.
+        """
+        config = self._config
+        rule = TOKENIZER_CLASSES.get(config.tokenizer_class or "")
+        if rule is not None and not (rule == "gpt-2" and config.add_prefix_space):
+            return rule
         named = (
             f"the tokenizer_class {config.tokenizer_class[:50]!r}" if config.tokenizer_class else "no tokenizer_class"
         )
         raise InvalidCheckpointError(
-            f"'{directory}' has no tokenizer.json, and its tokenizer_config.json names {named}"
+            f"'{self._directory}' has no tokenizer.json, and its tokenizer_config.json names {named}"
             f"{' with add_prefix_space' if rule else ''}; Unmask reads the vocab.json and merges.txt of "
             f"{', '.join(TOKENIZER_CLASSES)} only.",
             hint="Save the tokenizer as tokenizer.json with transformers: "
             "AutoTokenizer.from_pretrained('MODEL').save_pretrained('DIRECTORY').",
         )
-    return rule
 
-
-def mask_token(directory: Path) -> str:
-    """The text of the tokenizer's mask token; '' if ``tokenizer_config.json`` names none."""
-    token = _config(directory).mask_token
-    return (token.content if isinstance(token, _Token) else token) or ""
-
-
-def has_chat_template(directory: Path) -> bool:
-    """Whether there is a chat template, in a file of its own or in ``tokenizer_config.json``."""
-    return (directory / "chat_template.jinja").is_file() or bool(_config(directory).chat_template)
-
-
-def _config(directory: Path) -> _Config:
-    return read_fields(directory / "tokenizer_config.json", _Config, **_MOST_CONFIG)
+    @cached_property
+    def _config(self) -> _Config:
+        return read_fields(self._directory / "tokenizer_config.json", _Config, **_MOST_CONFIG)
 
 
 def _entries(file: Path, tokens: msgspec.Raw, kind: type[Entries]) -> Entries:

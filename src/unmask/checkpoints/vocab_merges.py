@@ -18,8 +18,7 @@ from unmask.checkpoints.tokenizer_files import (
     VOCABULARY_PAIR,
     SavedToken,
     TokenId,
-    saved_tokens,
-    word_rule,
+    TokenizerFiles,
 )
 from unmask.errors import InvalidCheckpointError
 
@@ -40,10 +39,11 @@ def vocab_merges_tokenizer(directory: Path) -> Tokenizer:
         raise InvalidCheckpointError(
             f"'{directory}' has neither tokenizer.json nor {' and '.join(missing)}.", hint=COPY_TOKENIZER
         )
-    rule = WORD_RULES[word_rule(directory)]
+    files = TokenizerFiles(directory)
+    rule = WORD_RULES[files.word_rule()]
     file = directory / "vocab.json"
     vocabulary = read_fields(file, dict[str, TokenId], most_bytes=_MOST_BYTES, most_values=_MOST_TOKENS)
-    added = _added(directory, vocabulary)
+    added = _added(files.saved_tokens(), _roles(directory), vocabulary)
     ids = _ids(directory, vocabulary, added)
     merges = _merges(directory / "merges.txt", vocabulary)
     _check_whole(directory, vocabulary, merges)
@@ -57,15 +57,13 @@ def vocab_merges_tokenizer(directory: Path) -> Tokenizer:
     return tokenizer
 
 
-def _added(directory: Path, vocabulary: dict[str, int]) -> dict[int, SavedToken]:
+def _added(saved: dict[int, SavedToken], roles: set[str], vocabulary: dict[str, int]) -> dict[int, SavedToken]:
     """The added tokens by id. Those that have a role are special, and added even if they are in the vocabulary."""
-    roles = _roles(directory)
-    added = saved_tokens(directory)
-    texts = {token.content for token in added.values()}
+    texts = {token.content for token in saved.values()}
     of_vocabulary = {vocabulary[text]: SavedToken(text) for text in roles - texts if text in vocabulary}
     return {
         index: msgspec.structs.replace(token, special=token.special or token.content in roles)
-        for index, token in (of_vocabulary | added).items()
+        for index, token in (of_vocabulary | saved).items()
     }
 
 

@@ -35,8 +35,9 @@ class EngineLoop:
     def __init__(self, options: EngineOptions, progress: Progress = lambda share: None) -> None:
         if options.threads:
             torch.set_num_threads(options.threads)
+        checkpoint = open_checkpoint(options.model)
         model = load_model(
-            options.model,
+            checkpoint,
             adapter=options.adapter,
             adapters=options.adapters,
             attention=options.attention,
@@ -45,7 +46,7 @@ class EngineLoop:
             quantize=options.quantize,
             progress=progress,
         )
-        name = open_checkpoint(options.model).name
+        name = checkpoint.name
         base = _model_info(name, model, model.spec, options.max_context)
         self.models = {"": base}
         for adapter, spec in model.adapters.items():

@@ -11,14 +11,17 @@ from unmask.checkpoints.directory import Checkpoint, find_checkpoint, refuse_for
 from unmask.checkpoints.gguf_header import TensorInfo
 from unmask.checkpoints.paradigm import Paradigm
 from unmask.checkpoints.safetensors_header import TensorEntry, read_safetensors_headers
-from unmask.checkpoints.tokenizer_files import COPY_TOKENIZER, has_chat_template, has_tokenizer, word_rule
+from unmask.checkpoints.tokenizer_files import COPY_TOKENIZER, TokenizerFiles
 from unmask.errors import InvalidCheckpointError, UnmaskError
 from unmask.models.registry import describe
 from unmask.models.spec import ModelSpec, TransformerShape
 from unmask.params import Attention
 
 _DTYPE_BYTES = {"float32": 4, "bfloat16": 2}
-_HOW = "native: float32 on CPUs, because not all of them compute in bfloat16; on GPUs the checkpoint's precision"
+_HOW = (
+    "native: float32 on CPUs, because not all of them compute in bfloat16; on GPUs bfloat16 for checkpoints of 16 bits "
+    "or fewer, else float32"
+)
 _Stored = TensorEntry | TensorInfo
 # What the error of a path that is no checkpoint says of it; a checkpoint knows its paradigm itself.
 _PARADIGMS: dict[str, Paradigm] = {"adapter_not_model": "adapter", "not_a_text_model": "image"}
@@ -110,8 +113,8 @@ def _facts(model: str) -> Iterator[dict[str, Any]]:
         _check_outline(spec, tensors)
     if not text["tokenizer"]:
         raise InvalidCheckpointError(f"'{checkpoint.path}' has no tokenizer.", hint=COPY_TOKENIZER)
-    if checkpoint.header is None and not (checkpoint.path / "tokenizer.json").is_file():
-        word_rule(checkpoint.path)
+    if checkpoint.header is None and not (files := TokenizerFiles(checkpoint.path)).has_tokenizer_json:
+        files.word_rule()
 
 
 def _printable(text: str) -> str:
@@ -126,10 +129,8 @@ def _text(checkpoint: Checkpoint) -> dict[str, Any]:
             "tokenizer": "tokenizer.ggml.tokens" in metadata,
             "chat_template": "tokenizer.chat_template" in metadata,
         }
-    return {
-        "tokenizer": has_tokenizer(checkpoint.path),
-        "chat_template": has_chat_template(checkpoint.path),
-    }
+    files = TokenizerFiles(checkpoint.path)
+    return {"tokenizer": files.has_tokenizer, "chat_template": files.has_chat_template}
 
 
 def _decoding(spec: ModelSpec) -> dict[str, Any]:

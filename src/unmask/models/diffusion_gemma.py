@@ -16,8 +16,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from unmask.checkpoints.weights import TensorReader
-from unmask.models.base import AttentionGroup, KeyValueCache, SelfConditionedModel, StepContext
+from unmask.models.attention import attend, rotate, rotation
+from unmask.models.base import KeyValueCache, SelfConditionedModel, StepContext
 from unmask.models.experts import mixture
+from unmask.models.feed_forward import GatedMlp, geglu
 from unmask.models.gemma_spec import GemmaShape, LayerKind
 from unmask.models.linear import Linear
 from unmask.models.spec import ModelSpec
@@ -26,8 +28,6 @@ _DECODER = "model.decoder"
 _ENCODER = "model.encoder.language_model"
 # The reference ties the encoder's weights and the head to the decoder's; text needs nothing of the vision tower.
 _UNREAD = ("model.encoder.", "lm_head.")
-# Probabilities held at once while predictions are turned into embeddings: 64 MiB of float32.
-_MOST_PROBABILITIES = 2**24
 
 
 @dataclass(slots=True)
@@ -45,8 +45,7 @@ class GemmaLayer:
     output: Linear
     attention_post_norm: Tensor
     mlp_norm: Tensor
-    gate_up: Linear
-    down: Linear
+    mlp: GatedMlp
     mlp_post_norm: Tensor
     router: Tensor
     router_scale: Tensor
@@ -70,7 +69,7 @@ class DiffusionGemma(SelfConditionedModel):
         self.embedding = weights.take(f"{_DECODER}.embed_tokens.weight", (shape.vocab, shape.hidden))
         self.layers = [_read_layer(weights, shape, n) for n in range(len(shape.layer_kinds))]
         self.conditioning_norm = weights.take(f"{_DECODER}.self_conditioning.pre_norm.weight", (shape.hidden,))
-        self.conditioning_gate_up, self.conditioning_down = _read_mlp(weights, shape, f"{_DECODER}.self_conditioning")
+        self.conditioning = _read_mlp(weights, shape, f"{_DECODER}.self_conditioning")
         self.final_norm = weights.take(f"{_DECODER}.norm.weight", (shape.hidden,))
         weights.check_all_taken(lambda name: name.startswith(_UNREAD) or name.endswith(".inv_freq"))
         # Rounded to the weights' type, as it was in training.
@@ -99,8 +98,8 @@ class DiffusionGemma(SelfConditionedModel):
     def linears(self) -> Iterator[Linear]:
         """All matrix products but the routers', the experts' and the head's."""
         for layer in self.layers:
-            yield from (layer.qkv, layer.output, layer.gate_up, layer.down)
-        yield from (self.conditioning_gate_up, self.conditioning_down)
+            yield from (layer.qkv, layer.output, *layer.mlp.linears())
+        yield from self.conditioning.linears()
 
     def new_cache(self, slots: int) -> KeyValueCache:
         """A cache of ``slots`` positions for this model."""
@@ -114,9 +113,9 @@ class DiffusionGemma(SelfConditionedModel):
     def forward(self, step: StepContext, cache: KeyValueCache) -> Tensor:
         """Hidden rows [R, D] after the final norm; writes every row's keys and values into ``cache``."""
         hidden = self._embed(step, cache)
-        rotations = {kind: _rotation(step.positions, self._frequencies[kind]) for kind in self._frequencies}
+        turns = {kind: rotation(step.positions, frequencies) for kind, frequencies in self._frequencies.items()}
         for layer, slots in zip(self.layers, cache.layers, strict=True):
-            hidden = self._layer(layer, hidden, rotations[layer.kind], step, slots)
+            hidden = self._layer(layer, hidden, turns[layer.kind], step, slots)
         return self._norm(hidden, self.final_norm)
 
     def head(self, hidden: Tensor) -> Tensor:
@@ -127,65 +126,49 @@ class DiffusionGemma(SelfConditionedModel):
     def remember(self, cache: KeyValueCache, slots: Tensor, logits: Tensor) -> None:
         """Keep the mean embedding under ``logits`` [M, V] (after any temperature) for ``slots`` [M]."""
         assert cache.predicted is not None
-        chunk = max(1, _MOST_PROBABILITIES // self.shape.vocab)
-        for where, rows in zip(torch.split(slots, chunk), torch.split(logits, chunk), strict=True):
-            probabilities = rows.softmax(dim=-1, dtype=torch.float32).to(self.dtype)
-            cache.predicted.index_copy_(0, where, probabilities @ self.embedding * self._embedding_scale)
+        probabilities = logits.softmax(dim=-1, dtype=torch.float32).to(self.dtype)
+        cache.predicted.index_copy_(0, slots, probabilities @ self.embedding * self._embedding_scale)
 
     def _embed(self, step: StepContext, cache: KeyValueCache) -> Tensor:
         """Embedded rows [R, D]; those of a canvas with what was predicted for them, which is zero if nothing was."""
+        assert step.canvas is not None
+        assert step.conditioned is not None
+        assert cache.predicted is not None
         embedded = F.embedding(step.token_ids, self.embedding) * self._embedding_scale
-        if step.canvas is None:
-            return embedded
-        predicted = torch.zeros_like(embedded)
-        if step.conditioned is not None:
-            assert cache.predicted is not None
-            predicted = torch.where(step.conditioned.unsqueeze(1), cache.predicted[step.write_slots], predicted)
-        gate_up = self.conditioning_gate_up(self._norm(predicted, self.conditioning_norm), step.adapted)
-        signal = self.conditioning_down(_geglu(gate_up), step.adapted)
+        # Chosen, not multiplied by the mark: slots that nothing was predicted for may hold anything, even NaN.
+        predicted = torch.where(step.conditioned.unsqueeze(1), cache.predicted[step.write_slots], 0.0)
         # Every row goes through this MLP, for nothing if it is no canvas row: that costs less than picking rows out.
+        signal = self.conditioning(self._norm(predicted, self.conditioning_norm), step.adapted)
         return torch.where(step.canvas.unsqueeze(1), self._norm(embedded + signal), embedded)
 
     def _layer(
-        self, layer: GemmaLayer, hidden: Tensor, rotation: tuple[Tensor, Tensor], step: StepContext, slots: Tensor
+        self, layer: GemmaLayer, hidden: Tensor, turn: tuple[Tensor, Tensor], step: StepContext, slots: Tensor
     ) -> Tensor:
         """The rows after ``layer``: attention, then a dense MLP and the experts side by side."""
-        attended = self._attend(layer, self._norm(hidden, layer.attention_norm), rotation, step, slots)
+        assert step.canvas is not None
+        attended = self._attend(layer, self._norm(hidden, layer.attention_norm), turn, step, slots)
         hidden = hidden + self._norm(layer.output(attended, step.adapted), layer.attention_post_norm)
-        gate_up = layer.gate_up(self._norm(hidden, layer.mlp_norm), step.adapted)
-        dense = self._norm(layer.down(_geglu(gate_up), step.adapted), layer.mlp_post_norm)
+        dense = self._norm(layer.mlp(self._norm(hidden, layer.mlp_norm), step.adapted), layer.mlp_post_norm)
         chosen, shares = self._route(layer, hidden)
         rows = self._norm(hidden, layer.experts_norm)
-        experts = mixture(rows, chosen, shares, layer.experts_gate_up, layer.experts_down, _geglu)
+        experts = mixture(rows, chosen, shares, layer.experts_gate_up, layer.experts_down, geglu)
         hidden = hidden + self._norm(dense + self._norm(experts, layer.experts_post_norm), layer.post_norm)
-        if step.canvas is None:
-            return hidden * layer.encoder_scalar
         return hidden * torch.where(step.canvas.unsqueeze(1), layer.decoder_scalar, layer.encoder_scalar)
 
     def _attend(
-        self, layer: GemmaLayer, normed: Tensor, rotation: tuple[Tensor, Tensor], step: StepContext, slots: Tensor
+        self, layer: GemmaLayer, normed: Tensor, turn: tuple[Tensor, Tensor], step: StepContext, slots: Tensor
     ) -> Tensor:
         """Attention output [R, H * E]: rotate, write keys and values, then read what each group sees."""
         heads, kv_heads, size = self.shape.heads, layer.kind.kv_heads, layer.kind.head_size
         qkv = layer.qkv(normed, step.adapted).view(len(normed), -1, size)
-        query = _rotated(self._norm(qkv[:, :heads], layer.query_norm), *rotation)
-        key = _rotated(self._norm(qkv[:, heads : heads + kv_heads], layer.key_norm), *rotation)
+        query = self._norm(qkv[:, :heads], layer.query_norm)
+        key = self._norm(qkv[:, heads : heads + kv_heads], layer.key_norm)
         # The last heads are the values; without a part of their own, the keys before their norm.
         value = self._norm(qkv[:, -kv_heads:])
+        rotate(query, *turn)
+        rotate(key, *turn)
         slots.index_copy_(0, step.write_slots, torch.cat((key, value), dim=1))
-        outputs = []
-        for group in step.groups:
-            seen = _seen(group, slots)
-            output = F.scaled_dot_product_attention(
-                query[group.rows].view(len(seen), -1, heads, size).transpose(1, 2),
-                seen[:, :kv_heads],
-                seen[:, kv_heads:],
-                attn_mask=group.sliding_mask if layer.kind.sliding and group.sliding_mask is not None else group.mask,
-                scale=1.0,
-                enable_gqa=heads != kv_heads,
-            )
-            outputs.append(output.transpose(1, 2).reshape(-1, heads * size))
-        return torch.cat(outputs)
+        return attend(query, slots, step.groups, sliding=layer.kind.sliding, scale=1.0)
 
     def _route(self, layer: GemmaLayer, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """The experts of each row [R, used] int64, and what each contributes [R, used] float32."""
@@ -199,18 +182,6 @@ class DiffusionGemma(SelfConditionedModel):
         return F.rms_norm(rows, rows.shape[-1:], weight, self.shape.norm_eps)
 
 
-def _geglu(gate_up: Tensor) -> Tensor:
-    gate, up = gate_up.chunk(2, dim=-1)
-    return F.gelu(gate, approximate="tanh") * up
-
-
-def _seen(group: AttentionGroup, slots: Tensor) -> Tensor:
-    """Keys and values [S, 2 * G, K, E] of the slots that ``group`` sees."""
-    if isinstance(group.keys, slice):
-        return slots[group.keys].unsqueeze(0).transpose(1, 2)
-    return slots.index_select(0, group.keys.flatten()).view(*group.keys.shape, *slots.shape[1:]).transpose(1, 2)
-
-
 def _frequencies(kind: LayerKind) -> Tensor:
     """Radians per position of each pair [E / 2] float32: zero for those that do not rotate."""
     pairs = torch.arange(kind.head_size // 2, dtype=torch.float32)
@@ -218,24 +189,11 @@ def _frequencies(kind: LayerKind) -> Tensor:
     return torch.where(pairs < kind.rotating_pairs, frequencies, 0.0)
 
 
-def _rotation(positions: Tensor, frequencies: Tensor) -> tuple[Tensor, Tensor]:
-    """Cosine and sine [R, 1, E / 2], in float32 whatever the weights are."""
-    angles = torch.outer(positions.float(), frequencies).unsqueeze(1)
-    return angles.cos(), angles.sin()
-
-
-def _rotated(heads: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """``heads`` [R, heads, E], halves rotated against each other."""
-    first, second = heads.chunk(2, dim=-1)
-    return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1).to(heads.dtype)
-
-
 def _read_layer(weights: TensorReader, shape: GemmaShape, n: int) -> GemmaLayer:
     kind, name = shape.layer_kinds[n], f"{_DECODER}.layers.{n}"
     heads, kv_heads = shape.heads * kind.head_size, kind.kv_heads * kind.head_size
     parts = [("q_proj", heads), ("k_proj", kv_heads), ("v_proj", kv_heads)][: 3 if kind.sliding else 2]
     experts, inner = shape.experts.experts, shape.experts.intermediate
-    gate_up, down = _read_mlp(weights, shape, f"{name}.mlp")
 
     def norm(which: str) -> Tensor:
         return weights.take(f"{name}.{which}.weight", (shape.hidden,))
@@ -249,8 +207,7 @@ def _read_layer(weights: TensorReader, shape: GemmaShape, n: int) -> GemmaLayer:
         output=Linear.read(weights, [(f"{name}.self_attn.o_proj", shape.hidden)], heads),
         attention_post_norm=norm("post_attention_layernorm"),
         mlp_norm=norm("pre_feedforward_layernorm"),
-        gate_up=gate_up,
-        down=down,
+        mlp=_read_mlp(weights, shape, f"{name}.mlp"),
         mlp_post_norm=norm("post_feedforward_layernorm_1"),
         router=weights.take(f"{name}.router.proj.weight", (experts, shape.hidden)).float(),
         router_scale=weights.take(f"{name}.router.scale", (shape.hidden,)),
@@ -265,10 +222,6 @@ def _read_layer(weights: TensorReader, shape: GemmaShape, n: int) -> GemmaLayer:
     )
 
 
-def _read_mlp(weights: TensorReader, shape: GemmaShape, name: str) -> tuple[Linear, Linear]:
-    """The dense gated MLP at ``name``: gate and up, stacked, and down."""
-    parts = [(f"{name}.gate_proj", shape.intermediate), (f"{name}.up_proj", shape.intermediate)]
-    return (
-        Linear.read(weights, parts, shape.hidden),
-        Linear.read(weights, [(f"{name}.down_proj", shape.hidden)], shape.intermediate),
-    )
+def _read_mlp(weights: TensorReader, shape: GemmaShape, name: str) -> GatedMlp:
+    names = (f"{name}.gate_proj", f"{name}.up_proj", f"{name}.down_proj")
+    return GatedMlp.read(weights, names, shape.hidden, shape.intermediate, geglu)

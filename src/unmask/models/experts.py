@@ -5,14 +5,14 @@ Shape letters: R rows, D hidden size, E experts, K experts used by a row, I thei
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from unmask.checkpoints.weights import TensorReader
-from unmask.models.feed_forward import SwiGlu, gated
+from unmask.models.feed_forward import Gate, GatedMlp, swiglu
 from unmask.models.linear import AdaptedRows, Linear
 from unmask.models.spec import ExpertShape, TensorNames
 
@@ -32,7 +32,7 @@ class Experts:
         bias: Tensor | None,
         gate_up: Tensor,
         down: Tensor,
-        shared: SwiGlu | None,
+        shared: GatedMlp | None,
     ) -> None:
         self.shape = shape
         self.router = router.float()
@@ -60,12 +60,12 @@ class Experts:
             bias=None if shape.bias == "none" else weights.take(name(names.router_bias), (shape.experts,)),
             gate_up=torch.cat([gates, ups], dim=1),
             down=stacked(names.expert_down, hidden, inner),
-            shared=SwiGlu.read(weights, shared_names, hidden, shared) if shared else None,
+            shared=GatedMlp.read(weights, shared_names, hidden, shared) if shared else None,
         )
 
     def __call__(self, rows: Tensor, adapted: Sequence[AdaptedRows] = ()) -> Tensor:
         """[R, D] of ``rows`` [R, D]."""
-        mixed = mixture(rows, *self.route(rows), self.gate_up, self.down, gated)
+        mixed = mixture(rows, *self.route(rows), self.gate_up, self.down, swiglu)
         return mixed if self.shared is None else mixed + self.shared(rows, adapted)
 
     def route(self, rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -101,9 +101,7 @@ class Experts:
         return grouped.masked_fill(left_out.unsqueeze(-1), -torch.inf).flatten(-2)
 
 
-def mixture(
-    rows: Tensor, chosen: Tensor, shares: Tensor, gate_up: Tensor, down: Tensor, gate: Callable[[Tensor], Tensor]
-) -> Tensor:
+def mixture(rows: Tensor, chosen: Tensor, shares: Tensor, gate_up: Tensor, down: Tensor, gate: Gate) -> Tensor:
     """What the ``chosen`` experts [R, K] make of ``rows`` [R, D], weighed by ``shares`` [R, K] and summed: [R, D].
 
     Expert e makes ``down[e] @ gate(gate_up[e] @ row)`` of a row; only experts that some row has chosen are computed.

@@ -5,15 +5,14 @@ Reference: NVlabs/Fast-dLLM v2; config keys as published on Hugging Face.
 
 from __future__ import annotations
 
-from typing import Any
-
 from unmask.models import qwen
+from unmask.models.config import Config
 from unmask.models.family import Family
 from unmask.models.samplers import FAST_DLLM_V2
 from unmask.models.spec import TransformerShape
 
 
-def shape(config: dict[str, Any]) -> TransformerShape:
+def shape(config: Config) -> TransformerShape:
     """Sizes from ``config.json``. Raises ``InvalidCheckpointError`` naming a key we cannot honour."""
     return qwen.shape(config, qkv_bias=True)
 

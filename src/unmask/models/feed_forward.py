@@ -1,11 +1,11 @@
-"""SwiGLU, the feed-forward layer of every Llama-like model: ``down(silu(gate(x)) * up(x))``.
+"""The gated MLP, a feed-forward layer: ``down(activation(gate(x)) * up(x))``.
 
 Shape letters: R rows, D hidden size, I intermediate size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch.nn.functional as F
 from torch import Tensor
@@ -13,26 +13,44 @@ from torch import Tensor
 from unmask.checkpoints.weights import TensorReader
 from unmask.models.linear import AdaptedRows, Linear
 
+Gate = Callable[[Tensor], Tensor]
 
-class SwiGlu:
-    """``gate_up`` [2 * I, D] stacks the two halves, ``down`` [D, I] leads back."""
 
-    def __init__(self, gate_up: Linear, down: Linear) -> None:
+def swiglu(gate_up: Tensor) -> Tensor:
+    """``silu(gate) * up`` [R, I] of the two halves of ``gate_up`` [R, 2 * I]."""
+    gate, up = gate_up.chunk(2, dim=-1)
+    return F.silu(gate) * up
+
+
+def geglu(gate_up: Tensor) -> Tensor:
+    """``gelu(gate) * up`` [R, I] of the two halves of ``gate_up`` [R, 2 * I], by GELU's approximation with tanh."""
+    gate, up = gate_up.chunk(2, dim=-1)
+    return F.gelu(gate, approximate="tanh") * up
+
+
+class GatedMlp:
+    """``gate_up`` [2 * I, D] stacks the two halves that go through ``gate``; ``down`` [D, I] leads back."""
+
+    def __init__(self, gate_up: Linear, down: Linear, gate: Gate = swiglu) -> None:
         self.gate_up = gate_up
         self.down = down
+        self._gate = gate
 
     @classmethod
-    def read(cls, weights: TensorReader, names: tuple[str, str, str], hidden: int, intermediate: int) -> SwiGlu:
+    def read(
+        cls, weights: TensorReader, names: tuple[str, str, str], hidden: int, intermediate: int, gate: Gate = swiglu
+    ) -> GatedMlp:
         """Take the matrices ``names``: gate, up and down."""
-        gate, up, down = names
+        gate_name, up_name, down_name = names
         return cls(
-            gate_up=Linear.read(weights, [(gate, intermediate), (up, intermediate)], hidden),
-            down=Linear.read(weights, [(down, hidden)], intermediate),
+            gate_up=Linear.read(weights, [(gate_name, intermediate), (up_name, intermediate)], hidden),
+            down=Linear.read(weights, [(down_name, hidden)], intermediate),
+            gate=gate,
         )
 
     def __call__(self, rows: Tensor, adapted: Sequence[AdaptedRows] = ()) -> Tensor:
         """[R, D] of ``rows`` [R, D]."""
-        return self.down(gated(self.gate_up(rows, adapted)), adapted)
+        return self.down(self._gate(self.gate_up(rows, adapted)), adapted)
 
     def linears(self) -> Iterator[Linear]:
         """Its matrix products."""
@@ -43,9 +61,3 @@ class SwiGlu:
     def parameters(self) -> int:
         """Number of weights."""
         return self.gate_up.parameters + self.down.parameters
-
-
-def gated(gate_up: Tensor) -> Tensor:
-    """``silu(gate) * up`` [R, I] of the two halves of ``gate_up`` [R, 2 * I]."""
-    gate, up = gate_up.chunk(2, dim=-1)
-    return F.silu(gate) * up

@@ -7,21 +7,16 @@ the reference class itself presumes otherwise: those must be there.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
-from unmask.errors import InvalidCheckpointError
-from unmask.models.config import integer, number, refuse_other_values
+from unmask.models.config import Config
+from unmask.models.family import Family
+from unmask.models.gemma_generation import renoise_defaults
+from unmask.models.samplers import DIFFUSION_GEMMA
 from unmask.models.spec import ExpertShape
 
-ARCHITECTURE = "DiffusionGemmaForBlockDiffusion"
-
-_TEXT = "text_config of config.json"
 _FULL, _SLIDING = "full_attention", "sliding_attention"
 _SLIDING_PATTERN = 6
-# Far above any real model, far below what a list of layers must not become.
-_MOST_LAYERS = 1024
-_HINT = "Is config.json the one that came with the weights?"
 
 # The knobs of this class, and of its relatives, that would change the forward pass, at the one value we implement.
 _ASSUMED: dict[str, Any] = {
@@ -42,9 +37,6 @@ _ASSUMED_ROPE: dict[str, dict[str, Any]] = {
     _FULL: {"rope_type": "proportional", "factor": 1.0},
 }
 
-_integer = partial(integer, file=_TEXT)
-_number = partial(number, file=_TEXT)
-
 
 @dataclass(frozen=True, slots=True)
 class LayerKind:
@@ -64,8 +56,8 @@ class LayerKind:
 class GemmaShape:
     """Sizes of DiffusionGemma's text model; ``layer_kinds`` has one entry a layer.
 
-    ``window``: a row of a sliding layer sees itself and the ``window`` - 1 positions before it. ``intermediate``: size
-    of the dense MLP beside the experts, and of self-conditioning's. ``softcap``: what no logit's size exceeds.
+    ``intermediate``: size of the dense MLP beside the experts, and of self-conditioning's. ``softcap``: what no logit's
+    size exceeds.
     """
 
     vocab: int
@@ -74,7 +66,7 @@ class GemmaShape:
     canvas_length: int
     heads: int
     layer_kinds: tuple[LayerKind, ...]
-    window: int
+    sliding_window: int
     intermediate: int
     experts: ExpertShape
     norm_eps: float
@@ -85,107 +77,102 @@ class GemmaShape:
         """Numbers that one position keeps in the cache: keys and values of all layers, and its last prediction."""
         return self.hidden + sum(2 * kind.kv_heads * kind.head_size for kind in self.layer_kinds)
 
+    def faults(self) -> list[str]:
+        """In what the sizes contradict each other."""
+        faults = self.experts.faults()
+        for kind in self.layer_kinds:
+            if self.heads % kind.kv_heads:
+                faults.append(f"{self.heads} heads do not share {kind.kv_heads} key/value heads evenly")
+            if kind.head_size % 2:
+                faults.append(f"the head size {kind.head_size} is odd")
+        if self.canvas_length >= self.context_length:
+            faults.append(f"a canvas of {self.canvas_length} leaves no room in a context of {self.context_length}")
+        return faults
 
-def shape(config: dict[str, Any]) -> GemmaShape:
+
+def shape(config: Config) -> GemmaShape:
     """Sizes from ``config.json``. Raises ``InvalidCheckpointError`` naming a key we cannot honour."""
-    refuse_other_values(config, {"tie_word_embeddings": True})
-    text = _object(config, "text_config", "config.json")
-    refuse_other_values(text, _ASSUMED, file=_TEXT)
-    if text.get("final_logit_softcapping", 0) is None:
-        raise InvalidCheckpointError(f"{_TEXT}: 'final_logit_softcapping' is null.", hint="Unmask always caps logits.")
-    sizes = GemmaShape(
-        vocab=_integer(text, "vocab_size"),
-        hidden=_integer(text, "hidden_size"),
-        context_length=_integer(text, "max_position_embeddings", 262144),
-        canvas_length=integer(config, "canvas_length", 256),
-        heads=_integer(text, "num_attention_heads"),
+    config.refuse_other_than({"tie_word_embeddings": True})
+    text = config.object("text_config")
+    text.refuse_other_than(_ASSUMED)
+    if text.values.get("final_logit_softcapping", 0) is None:
+        raise text.fault("'final_logit_softcapping' is null", hint="Unmask always caps logits.")
+    return GemmaShape(
+        vocab=text.integer("vocab_size"),
+        hidden=text.integer("hidden_size"),
+        context_length=text.integer("max_position_embeddings", 262144),
+        canvas_length=config.integer("canvas_length", 256),
+        heads=text.integer("num_attention_heads"),
         layer_kinds=_layer_kinds(text),
-        window=_integer(text, "sliding_window"),
-        intermediate=_integer(text, "intermediate_size"),
+        sliding_window=text.integer("sliding_window"),
+        intermediate=text.integer("intermediate_size"),
         experts=ExpertShape(
-            experts=_integer(text, "num_experts"),
-            used=_integer(text, "top_k_experts"),
-            intermediate=_integer(text, "moe_intermediate_size"),
+            experts=text.integer("num_experts"),
+            used=text.integer("top_k_experts"),
+            intermediate=text.integer("moe_intermediate_size"),
             normalized=True,
         ),
-        norm_eps=_number(text, "rms_norm_eps", 1e-6),
-        softcap=_number(text, "final_logit_softcapping", 30.0),
+        norm_eps=text.number("rms_norm_eps", 1e-6),
+        softcap=text.number("final_logit_softcapping", 30.0),
     )
-    _check(sizes)
-    return sizes
 
 
-def _check(sizes: GemmaShape) -> None:
-    """Raise ``InvalidCheckpointError`` for sizes that contradict each other."""
-    faults = [
-        f"{sizes.heads} attention heads do not share {kind.kv_heads} key/value heads evenly"
-        for kind in sizes.layer_kinds
-        if sizes.heads % kind.kv_heads
-    ]
-    faults += [f"the head size {kind.head_size} is odd" for kind in sizes.layer_kinds if kind.head_size % 2]
-    if sizes.experts.used > sizes.experts.experts:
-        faults.append(f"{sizes.experts.used} of {sizes.experts.experts} experts cannot be chosen")
-    if sizes.canvas_length >= sizes.context_length:
-        faults.append(f"a canvas of {sizes.canvas_length} leaves no room in a context of {sizes.context_length}")
-    if faults:
-        raise InvalidCheckpointError(f"config.json: {faults[0]}.", hint=_HINT)
-
-
-def _layer_kinds(text: dict[str, Any]) -> tuple[LayerKind, ...]:
-    count = _integer(text, "num_hidden_layers")
-    if count > _MOST_LAYERS:
-        raise InvalidCheckpointError(f"{_TEXT}: 'num_hidden_layers' is {count}, above {_MOST_LAYERS}.", hint=_HINT)
+def _layer_kinds(text: Config) -> tuple[LayerKind, ...]:
+    count = text.layer_count("num_hidden_layers")
     types = text.get("layer_types")
     if types is None:
-        pattern = _integer(text, "sliding_window_pattern", _SLIDING_PATTERN)
+        pattern = text.integer("sliding_window_pattern", _SLIDING_PATTERN)
         types = [_SLIDING if (n + 1) % pattern else _FULL for n in range(count)]
     if not isinstance(types, list) or len(types) != count or any(kind not in (_FULL, _SLIDING) for kind in types):
-        raise InvalidCheckpointError(
-            f"{_TEXT}: 'layer_types' must name {_FULL!r} or {_SLIDING!r} for each of {count} layers.", hint=_HINT
-        )
+        raise text.fault(f"'layer_types' must name {_FULL!r} or {_SLIDING!r} for each of {count} layers")
     # The reference gives the last layer full attention whatever its type is said to be.
     sliding = [kind == _SLIDING for kind in types[:-1]] + [False]
     return tuple(_layer_kind(text, n, slides) for n, slides in enumerate(sliding))
 
 
-def _layer_kind(text: dict[str, Any], layer: int, sliding: bool) -> LayerKind:
+def _layer_kind(text: Config, layer: int, sliding: bool) -> LayerKind:
     kv_heads, head_size = _heads(text, layer, sliding)
     theta, rotating = _rope(text, sliding)
     return LayerKind(sliding, kv_heads, head_size, theta, rotating_pairs=int(rotating * head_size // 2))
 
 
-def _heads(text: dict[str, Any], layer: int, sliding: bool) -> tuple[int, int]:
+def _heads(text: Config, layer: int, sliding: bool) -> tuple[int, int]:
     """Key/value heads and head size of ``layer``, in the spelling of transformers from 5.15 on or in the one before."""
-    kv_heads, head_size = _integer(text, "num_key_value_heads"), _integer(text, "head_dim", 256)
+    kv_heads, head_size = text.integer("num_key_value_heads"), text.integer("head_dim", 256)
     if text.get("per_layer_config") is not None:
-        overrides = _object(text, "per_layer_config", _TEXT)
-        own = _object(overrides, str(layer), "per_layer_config") if str(layer) in overrides else {}
-        if not set(own) <= {"head_dim", "num_key_value_heads"}:
-            raise InvalidCheckpointError(f"per_layer_config: layer {layer} sets {sorted(own)}.", hint=_HINT)
-        return integer(own, "num_key_value_heads", kv_heads), integer(own, "head_dim", head_size)
+        overrides = text.object("per_layer_config")
+        if str(layer) not in overrides.values:
+            return kv_heads, head_size
+        own = overrides.object(str(layer))
+        if not set(own.values) <= {"head_dim", "num_key_value_heads"}:
+            raise overrides.fault(f"layer {layer} sets {sorted(own.values)}")
+        return own.integer("num_key_value_heads", kv_heads), own.integer("head_dim", head_size)
     if sliding:
         return kv_heads, head_size
-    return _integer(text, "num_global_key_value_heads", kv_heads), _integer(text, "global_head_dim", 512)
+    return text.integer("num_global_key_value_heads", kv_heads), text.integer("global_head_dim", 512)
 
 
-def _rope(text: dict[str, Any], sliding: bool) -> tuple[float, float]:
+def _rope(text: Config, sliding: bool) -> tuple[float, float]:
     """Theta, and the share of a head that rotates, of all layers of a kind; per kind, or in two keys as of old."""
     kind = _SLIDING if sliding else _FULL
-    ropes = {} if text.get("rope_parameters") is None else _object(text, "rope_parameters", _TEXT)
-    if ropes.get(kind) is None:
+    ropes = None if text.get("rope_parameters") is None else text.object("rope_parameters")
+    if ropes is None or ropes.get(kind) is None:
         if sliding:
-            return _number(text, "rope_local_base_freq", 1e4), 1.0
-        return _number(text, "rope_theta", 1e6), 0.25
-    rope = _object(ropes, kind, "rope_parameters")
-    refuse_other_values(rope, _ASSUMED_ROPE[kind], file=kind)
-    share = number(rope, "partial_rotary_factor", 1.0, file=kind)
+            return text.number("rope_local_base_freq", 1e4), 1.0
+        return text.number("rope_theta", 1e6), 0.25
+    rope = ropes.object(kind)
+    rope.refuse_other_than(_ASSUMED_ROPE[kind])
+    share = rope.number("partial_rotary_factor", 1.0)
     if share > 1.0:
-        raise InvalidCheckpointError(f"{kind}: 'partial_rotary_factor' is {share:g}, above 1.", hint=_HINT)
-    return number(rope, "rope_theta", 1e4 if sliding else 1e6, file=kind), share
+        raise rope.fault(f"'partial_rotary_factor' is {share:g}, above 1")
+    return rope.number("rope_theta", 1e4 if sliding else 1e6), share
 
 
-def _object(values: dict[str, Any], key: str, file: str) -> dict[str, Any]:
-    value = values.get(key)
-    if not isinstance(value, dict):
-        raise InvalidCheckpointError(f"{file}: '{key}' is not an object.", hint=_HINT)
-    return value
+FAMILY = Family(
+    name="diffusion_gemma",
+    architectures=("DiffusionGemmaForBlockDiffusion",),
+    shape=shape,
+    tensors=None,
+    sampler=DIFFUSION_GEMMA,
+    defaults_of=renoise_defaults,
+)

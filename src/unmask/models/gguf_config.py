@@ -11,9 +11,9 @@ from typing import Any
 
 from unmask.checkpoints.gguf_header import ArrayInfo, GgufHeader, read_array
 from unmask.errors import InvalidCheckpointError, UnknownArchitectureError
-from unmask.models.config import integer, layer_count
+from unmask.models.config import Config
 
-Config = dict[str, Any]
+Values = dict[str, Any]
 
 
 def config_of_gguf(header: GgufHeader) -> tuple[Config, Config]:
@@ -32,8 +32,9 @@ def config_of_gguf(header: GgufHeader) -> tuple[Config, Config]:
         "shift_logits": keys.plain("diffusion.shift_logits"),
         "mask_token_id": keys.plain("tokenizer.ggml.mask_token_id"),
         "eos_token_id": [keys.plain("tokenizer.ggml.eos_token_id"), keys.plain("tokenizer.ggml.eot_token_id")],
+        "rope_scaling": keys.rope_scaling,
     }
-    return said | convert(keys), _generation(keys)
+    return Config(said | convert(keys), header.path.name), Config(_generation(keys), header.path.name)
 
 
 class _Keys:
@@ -64,15 +65,15 @@ class _Keys:
     def integer(self, name: str, default: int | None = None) -> int:
         """The positive integer of the architecture's key ``name``; raises ``InvalidCheckpointError`` for another."""
         key = f"{self.header.architecture}.{name}"
-        return integer({key: self.get(name)}, key, default, file=self.header.path.name)
+        return Config({key: self.get(name)}, self.header.path.name).integer(key, default)
 
     @property
     def layers(self) -> int:
         """Number of layers."""
         key = f"{self.header.architecture}.block_count"
-        return layer_count({key: self.get("block_count")}, key, file=self.header.path.name)
+        return Config({key: self.get("block_count")}, self.header.path.name).layer_count(key)
 
-    def present(self, values: Config) -> Config:
+    def present(self, values: Values) -> Values:
         """``values`` without those that are ``None``."""
         return {name: value for name, value in values.items() if value is not None}
 
@@ -87,12 +88,25 @@ class _Keys:
         return embedding.shape[0]
 
     @property
+    def rope_scaling(self) -> Values | None:
+        """How rotation is scaled, read as llama.cpp does, to which no type means "linear"; ``None`` if it is plain."""
+        kind = self.get("rope.scaling.type") or "linear"
+        factor = self.get("rope.scaling.factor") or self.get("rope.scale_linear") or 1.0
+        return None if kind == "none" or (kind, factor) == ("linear", 1.0) else {"type": kind, "factor": factor}
+
+    def rotary_share(self, default: float = 1.0) -> float:
+        """The share of a head that rotates."""
+        even = self.integer("embedding_length") // self.integer("attention.head_count")
+        size = self.integer("attention.key_length", max(even, 1))
+        return self.integer("rope.dimension_count", round(default * size)) / size
+
+    @property
     def tied(self) -> bool:
         """Whether the head is the embedding: then the file has none."""
         return "output.weight" not in self.header.tensors
 
 
-def _llada(keys: _Keys) -> Config:
+def _llada(keys: _Keys) -> Values:
     return keys.present(
         {
             "architectures": ["LLaDAModelLM"],
@@ -105,12 +119,13 @@ def _llada(keys: _Keys) -> Config:
             "max_sequence_length": keys.need("context_length"),
             "rms_norm_eps": keys.get("attention.layer_norm_rms_epsilon"),
             "rope_theta": keys.get("rope.freq_base"),
+            "partial_rotary_factor": keys.rotary_share(),
             "weight_tying": keys.tied,
         }
     )
 
 
-def _qwen(keys: _Keys, architecture: str, **more: Any) -> Config:
+def _qwen(keys: _Keys, architecture: str, **more: Any) -> Values:
     """What the layouts of Hugging Face's Qwen classes share."""
     return keys.present(
         {
@@ -125,25 +140,34 @@ def _qwen(keys: _Keys, architecture: str, **more: Any) -> Config:
             "max_position_embeddings": keys.need("context_length"),
             "rms_norm_eps": keys.get("attention.layer_norm_rms_epsilon"),
             "rope_theta": keys.get("rope.freq_base"),
+            "partial_rotary_factor": keys.rotary_share(),
             "tie_word_embeddings": keys.tied,
             **more,
         }
     )
 
 
-def _dream(keys: _Keys) -> Config:
+def _dream(keys: _Keys) -> Values:
     return _qwen(keys, "DreamModel")
 
 
-def _experts(keys: _Keys) -> Config:
+def _experts(keys: _Keys) -> Values:
     return {"num_experts": keys.need("expert_count"), "num_experts_per_tok": keys.need("expert_used_count")}
+
+
+_SOFTMAX, _SIGMOID = 1, 2  # llama.cpp's numbers for how a router's logits become scores
+
+
+def _score(keys: _Keys, default: int) -> str:
+    number = keys.integer("expert_gating_func", default)
+    return {_SOFTMAX: "softmax", _SIGMOID: "sigmoid"}.get(number, f"llama.cpp's number {number}")
 
 
 def _has(keys: _Keys, tensor: str) -> bool:
     return any(name.endswith(tensor) for name in keys.header.tensors)
 
 
-def _llada_moe(keys: _Keys) -> Config:
+def _llada_moe(keys: _Keys) -> Values:
     return _qwen(
         keys,
         "LLaDAMoEModelLM",
@@ -152,17 +176,14 @@ def _llada_moe(keys: _Keys) -> Config:
         dense_intermediate_size=keys.get("feed_forward_length"),
         shared_expert_intermediate_size=keys.get("expert_shared_feed_forward_length"),
         moe_layer_freq=[int(f"blk.{n}.ffn_gate_inp.weight" in keys.header.tensors) for n in range(keys.layers)],
+        moe_router_score_function=_score(keys, _SOFTMAX),
         moe_router_enable_expert_bias=_has(keys, ".exp_probs_b.bias"),
+        routed_scaling_factor=keys.get("expert_weights_scale"),
+        norm_topk_prob=keys.get("expert_weights_norm"),
     )
 
 
-_SIGMOID = 2  # llama.cpp's number for experts that are scored one by one
-
-
-def _llada2(keys: _Keys) -> Config:
-    size = keys.integer(
-        "attention.key_length", keys.integer("embedding_length") // keys.integer("attention.head_count")
-    )
+def _llada2(keys: _Keys) -> Values:
     inner = keys.integer("expert_feed_forward_length")
     shared = keys.integer("expert_shared_feed_forward_length", inner * keys.integer("expert_shared_count", 1))
     return _qwen(
@@ -176,13 +197,13 @@ def _llada2(keys: _Keys) -> Config:
         topk_group=keys.get("expert_group_used_count"),
         routed_scaling_factor=keys.get("expert_weights_scale"),
         norm_topk_prob=keys.get("expert_weights_norm"),
-        score_function="sigmoid" if keys.get("expert_gating_func") in (None, _SIGMOID) else "softmax",
+        score_function=_score(keys, _SIGMOID),
         moe_router_enable_expert_bias=_has(keys, ".exp_probs_b.bias"),
-        partial_rotary_factor=keys.integer("rope.dimension_count", size // 2) / size,
+        partial_rotary_factor=keys.rotary_share(0.5),
     )
 
 
-def _rnd1(keys: _Keys) -> Config:
+def _rnd1(keys: _Keys) -> Values:
     return _qwen(
         keys,
         "RND1",
@@ -192,7 +213,7 @@ def _rnd1(keys: _Keys) -> Config:
     )
 
 
-def _diffusion_gemma(keys: _Keys) -> Config:
+def _diffusion_gemma(keys: _Keys) -> Values:
     layers = keys.layers
     sliding = keys.need("attention.sliding_window_pattern")
     kv_heads = keys.need("attention.head_count_kv")
@@ -221,6 +242,7 @@ def _diffusion_gemma(keys: _Keys) -> Config:
         "rms_norm_eps": keys.get("attention.layer_norm_rms_epsilon"),
         "rope_theta": keys.get("rope.freq_base"),
         "rope_local_base_freq": keys.get("rope.freq_base_swa"),
+        "rope_scaling": keys.rope_scaling,
         "final_logit_softcapping": keys.get("final_logit_softcapping"),
     }
     return keys.present(
@@ -232,7 +254,7 @@ def _diffusion_gemma(keys: _Keys) -> Config:
     )
 
 
-def _generation(keys: _Keys) -> Config:
+def _generation(keys: _Keys) -> Values:
     """The sampler's settings that DiffusionGemma's files carry."""
     said = {
         "max_denoising_steps": keys.plain("diffusion.eb_max_steps"),
@@ -245,7 +267,7 @@ def _generation(keys: _Keys) -> Config:
     return keys.present(said) | ({} if bound is None else {"sampler_config": {"entropy_bound": bound}})
 
 
-_CONVERTERS: dict[str, Callable[[_Keys], Config]] = {
+_CONVERTERS: dict[str, Callable[[_Keys], Values]] = {
     "llada": _llada,
     "llada-moe": _llada_moe,
     "llada2": _llada2,

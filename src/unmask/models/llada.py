@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from unmask.models.config import flag, head_size, integer, layer_count, number, refuse_other_values, rope
+from unmask.models.config import Config
 from unmask.models.family import Family
 from unmask.models.samplers import FULL
 from unmask.models.spec import TensorNames, TransformerShape
@@ -44,25 +44,25 @@ _ASSUMED: dict[str, Any] = {
 }
 
 
-def shape(config: dict[str, Any]) -> TransformerShape:
+def shape(config: Config) -> TransformerShape:
     """Sizes from ``config.json``. Raises ``InvalidCheckpointError`` naming a key we cannot honour."""
-    refuse_other_values(config, _ASSUMED)
-    hidden, heads = integer(config, "d_model"), integer(config, "n_heads")
-    size = head_size(config, hidden, heads)
-    theta, share = rope(config, 10000.0)
+    config.refuse_other_than(_ASSUMED)
+    hidden, heads = config.integer("d_model"), config.integer("n_heads")
+    size = config.head_size(hidden, heads)
+    theta, share = config.rope(10000.0)
     return TransformerShape(
-        layers=layer_count(config, "n_layers"),
+        layers=config.layer_count("n_layers"),
         hidden=hidden,
         heads=heads,
-        kv_heads=integer(config, "n_kv_heads", heads),
+        kv_heads=config.integer("n_kv_heads", heads),
         head_size=size,
-        intermediate=integer(config, "mlp_hidden_size", integer(config, "mlp_ratio", 4) * hidden),
-        vocab=integer(config, "embedding_size", integer(config, "vocab_size")),
-        norm_eps=number(config, "rms_norm_eps", 1e-5),
+        intermediate=config.integer("mlp_hidden_size", config.integer("mlp_ratio", 4) * hidden),
+        vocab=config.integer("embedding_size", config.integer("vocab_size")),
+        norm_eps=config.number("rms_norm_eps", 1e-5),
         rope_theta=theta,
-        context_length=integer(config, "max_sequence_length"),
+        context_length=config.integer("max_sequence_length"),
         rotary_size=round(share * size),
-        tied=flag(config, "weight_tying", False),
+        tied=config.flag("weight_tying", False),
     )
 
 

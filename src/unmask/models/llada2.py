@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from unmask.models.config import flag, head_size, integer, layer_count, number, refuse_other_values, rope
+from unmask.models.config import Config
 from unmask.models.family import Family
 from unmask.models.samplers import LLADA2
 from unmask.models.spec import ExpertShape, TensorNames, TransformerShape
@@ -50,46 +50,46 @@ _ASSUMED: dict[str, Any] = {
 }
 
 
-def shape(config: dict[str, Any]) -> TransformerShape:
+def shape(config: Config) -> TransformerShape:
     """Sizes from ``config.json``. Raises ``InvalidCheckpointError`` naming a key we cannot honour."""
-    hidden, heads = integer(config, "hidden_size"), integer(config, "num_attention_heads")
-    size = head_size(config, hidden, heads)
-    theta, share = rope(config, 600000.0, 0.5)
+    hidden, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
+    size = config.head_size(hidden, heads)
+    theta, share = config.rope(600000.0, 0.5)
     rotary_size = round(share * size)
-    refuse_other_values(config, _ASSUMED | {"rotary_dim": rotary_size})
-    layers, dense = layer_count(config, "num_hidden_layers"), integer(config, "first_k_dense_replace", 0, least=0)
+    config.refuse_other_than(_ASSUMED | {"rotary_dim": rotary_size})
+    layers, dense = config.layer_count("num_hidden_layers"), config.integer("first_k_dense_replace", 0, least=0)
     return TransformerShape(
         layers=layers,
         hidden=hidden,
         heads=heads,
-        kv_heads=integer(config, "num_key_value_heads", heads),
+        kv_heads=config.integer("num_key_value_heads", heads),
         head_size=size,
-        intermediate=integer(config, "intermediate_size"),
-        vocab=integer(config, "vocab_size"),
-        norm_eps=number(config, "rms_norm_eps", 1e-6),
+        intermediate=config.integer("intermediate_size"),
+        vocab=config.integer("vocab_size"),
+        norm_eps=config.number("rms_norm_eps", 1e-6),
         rope_theta=theta,
-        context_length=integer(config, "max_position_embeddings", 32768),
+        context_length=config.integer("max_position_embeddings", 32768),
         rotary_size=rotary_size,
-        qk_norm=flag(config, "use_qk_norm", True),
-        tied=flag(config, "tie_word_embeddings", False),
+        qk_norm=config.flag("use_qk_norm", True),
+        tied=config.flag("tie_word_embeddings", False),
         experts=_experts(config),
         expert_layers=frozenset(range(dense, layers)),
     )
 
 
-def _experts(config: dict[str, Any]) -> ExpertShape:
-    intermediate = integer(config, "moe_intermediate_size")
+def _experts(config: Config) -> ExpertShape:
+    intermediate = config.integer("moe_intermediate_size")
     return ExpertShape(
-        experts=integer(config, "num_experts"),
-        used=integer(config, "num_experts_per_tok"),
+        experts=config.integer("num_experts"),
+        used=config.integer("num_experts_per_tok"),
         intermediate=intermediate,
-        shared_intermediate=intermediate * integer(config, "num_shared_experts", 0, least=0),
+        shared_intermediate=intermediate * config.integer("num_shared_experts", 0, least=0),
         score="sigmoid",
-        bias="selection" if flag(config, "moe_router_enable_expert_bias", True) else "none",
-        normalized=flag(config, "norm_topk_prob", True),
-        scale=number(config, "routed_scaling_factor", 2.5),
-        groups=integer(config, "n_group", 8),
-        groups_used=integer(config, "topk_group", 4),
+        bias="selection" if config.flag("moe_router_enable_expert_bias", True) else "none",
+        normalized=config.flag("norm_topk_prob", True),
+        scale=config.number("routed_scaling_factor", 2.5),
+        groups=config.integer("n_group", 8),
+        groups_used=config.integer("topk_group", 4),
     )
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from unmask.errors import InvalidCheckpointError
 from unmask.models import qwen
-from unmask.models.config import flag, integer, integers, layer_count, number, refuse_other_values
+from unmask.models.config import Config
 from unmask.models.family import Family
 from unmask.models.samplers import FULL
 from unmask.models.spec import ExpertShape, TransformerShape
@@ -32,34 +31,35 @@ _ASSUMED: dict[str, Any] = {
 }
 
 
-def shape(config: dict[str, Any]) -> TransformerShape:
+def shape(config: Config) -> TransformerShape:
     """Sizes from ``config.json``. Raises ``InvalidCheckpointError`` naming a key we cannot honour."""
-    refuse_other_values(config, _ASSUMED)
+    config.refuse_other_than(_ASSUMED)
     experts = ExpertShape(
-        experts=integer(config, "num_experts", 64),
-        used=integer(config, "num_experts_per_tok", 8),
-        intermediate=integer(config, "expert_intermediate_size", 1024),
-        shared_intermediate=integer(config, "shared_expert_intermediate_size", 0, least=0),
-        bias="weights" if flag(config, "moe_router_enable_expert_bias", False) else "none",
-        scale=number(config, "routed_scaling_factor", 1.0),
+        experts=config.integer("num_experts", 64),
+        used=config.integer("num_experts_per_tok", 8),
+        intermediate=config.integer("expert_intermediate_size", 1024),
+        shared_intermediate=config.integer("shared_expert_intermediate_size", 0, least=0),
+        bias="weights" if config.flag("moe_router_enable_expert_bias", False) else "none",
+        scale=config.number("routed_scaling_factor", 1.0),
     )
+    dense = config.integer("dense_intermediate_size", 8192)
     return qwen.shape(
-        config | {"intermediate_size": integer(config, "dense_intermediate_size", 8192)},
+        replace(config, values=config.values | {"intermediate_size": dense}),
         theta=50000.0,
         eps=1e-5,
         context_length=8192,
-        qk_norm=flag(config, "qk_layernorm", True),
+        qk_norm=config.flag("qk_layernorm", True),
         experts=experts,
         expert_layers=_expert_layers(config),
     )
 
 
-def _expert_layers(config: dict[str, Any]) -> frozenset[int]:
+def _expert_layers(config: Config) -> frozenset[int]:
     """The layers that ``moe_layer_freq`` marks; all of them where it is absent."""
-    layers = layer_count(config, "num_hidden_layers")
-    marks = integers(config, "moe_layer_freq") or [1] * layers
+    layers = config.layer_count("num_hidden_layers")
+    marks = config.integers("moe_layer_freq") or [1] * layers
     if len(marks) != layers:
-        raise InvalidCheckpointError(f"config.json: 'moe_layer_freq' is about {len(marks)} of {layers} layers.")
+        raise config.fault(f"'moe_layer_freq' is about {len(marks)} of {layers} layers")
     return frozenset(n for n, mark in enumerate(marks) if mark)
 
 

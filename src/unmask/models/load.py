@@ -2,30 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import NamedTuple
 
 import torch
 
 from unmask.checkpoints.directory import Checkpoint, open_checkpoint
-from unmask.checkpoints.gguf_weights import GgufReader
-from unmask.checkpoints.weights import Progress, TensorReader, WeightReader
+from unmask.checkpoints.gguf_header import GgufHeader
+from unmask.checkpoints.gguf_weights import GgufReader, Place
+from unmask.checkpoints.weights import Patch, Progress, TensorReader, WeightReader
 from unmask.errors import InvalidValueError
 from unmask.models.base import Model
 from unmask.models.diffusion_gemma import DiffusionGemma
+from unmask.models.gemma_places import gemma_places
 from unmask.models.gemma_spec import GemmaShape
-from unmask.models.gguf_places import places
+from unmask.models.gguf_places import transformer_places
 from unmask.models.lora import LoraAdapter
 from unmask.models.precision import choose_precision
 from unmask.models.registry import describe
-from unmask.models.spec import ModelSpec
+from unmask.models.spec import ModelSpec, Shape, TransformerShape
 from unmask.models.transformer import Transformer
 
 
+class _Kind(NamedTuple):
+    """What makes a model of a shape: its class, and where a GGUF file keeps the tensors that the class asks for."""
+
+    model: Callable[[ModelSpec, TensorReader], Model]
+    gguf_places: Callable[[GgufHeader, ModelSpec], dict[str, Place]]
+
+
+_KINDS: dict[type[Shape], _Kind] = {
+    TransformerShape: _Kind(Transformer, transformer_places),
+    GemmaShape: _Kind(DiffusionGemma, gemma_places),
+}
+
+
 def load_model(
-    model: str,
+    model: str | Checkpoint,
     *,
     adapter: str | None = None,
     adapters: Mapping[str, str] = MappingProxyType({}),
@@ -35,35 +50,44 @@ def load_model(
     quantize: str = "none",
     progress: Progress = lambda share: None,
 ) -> Model:
-    """Read ``model`` (as ``open_checkpoint`` takes it) with the LoRA directory ``adapter`` merged into it.
+    """Read ``model`` (opened, or as ``open_checkpoint`` takes it) with the LoRA directory ``adapter`` merged into it.
 
     ``adapters``, directories by name, are kept apart instead, for rows that ask for them. ``quantize`` "int8" makes
     matrix products 8 bits wide where the processor can. ``progress`` gets the share of tensors read. Raises the
     catalogue's checkpoint errors.
     """
     place = _device(device)
-    checkpoint = open_checkpoint(model)
+    checkpoint = open_checkpoint(model) if isinstance(model, str) else model
     precision = choose_precision(dtype, quantize, place, checkpoint)
     spec = describe(checkpoint, attention=attention, adapted=adapter is not None)
     merged = LoraAdapter(Path(adapter)) if adapter is not None else None
-    how = {"dtype": precision.dtype, "device": place, "progress": progress, "patch": merged.merge if merged else None}
-    with _reader(checkpoint, spec, **how) as weights:
-        loaded = DiffusionGemma(spec, weights) if isinstance(spec.shape, GemmaShape) else Transformer(spec, weights)
+    patch = merged.merge if merged is not None else None
+    with _reader(checkpoint, spec, precision.dtype, place, progress, patch) as weights:
+        loaded = _KINDS[type(spec.shape)].model(spec, weights)
     loaded.precision = str(precision)
     if merged is not None:
         merged.check_used()
+    adapted_spec = describe(checkpoint, attention=attention, adapted=True) if adapters else spec
     for number, (name, path) in enumerate(adapters.items()):
         LoraAdapter(Path(path)).attach(number, loaded.linears(), dtype=precision.dtype, device=place)
-        loaded.adapters[name] = describe(checkpoint, attention=attention, adapted=True)
+        loaded.adapters[name] = adapted_spec
     if precision.int8:
         loaded.quantize()
     return loaded
 
 
-def _reader(checkpoint: Checkpoint, spec: ModelSpec, **how: Any) -> TensorReader:
+def _reader(
+    checkpoint: Checkpoint,
+    spec: ModelSpec,
+    dtype: torch.dtype,
+    device: torch.device,
+    progress: Progress,
+    patch: Patch | None,
+) -> TensorReader:
     if checkpoint.header is None:
-        return WeightReader(checkpoint.weights, **how)
-    return GgufReader(checkpoint.header, places(checkpoint.header, spec), **how)
+        return WeightReader(checkpoint.weights, dtype=dtype, device=device, progress=progress, patch=patch)
+    places = _KINDS[type(spec.shape)].gguf_places(checkpoint.header, spec)
+    return GgufReader(checkpoint.header, places, dtype=dtype, device=device, progress=progress, patch=patch)
 
 
 def _device(name: str) -> torch.device:

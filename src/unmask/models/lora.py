@@ -17,7 +17,7 @@ from torch import Tensor
 from unmask.checkpoints.json_file import read_json
 from unmask.checkpoints.weights import WeightReader
 from unmask.errors import CheckpointNotFoundError, InvalidCheckpointError
-from unmask.models.config import integer, number
+from unmask.models.config import Config
 from unmask.models.linear import Linear
 
 _CONFIG, _WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
@@ -60,7 +60,7 @@ class LoraAdapter:
         if not (path / _CONFIG).is_file():
             raise InvalidCheckpointError(f"'{path}' has no {_CONFIG}.", hint="Give an adapter in PEFT's format.")
         self._path = path
-        self._config = read_json(path / _CONFIG)
+        self._config = Config(read_json(path / _CONFIG), _CONFIG)
         _check_plain(self._config)
         halves = _read_halves(path / _WEIGHTS)
         self._unused = {module: self._update(module, halves) for module in sorted({module for module, _ in halves})}
@@ -116,8 +116,8 @@ class LoraAdapter:
                     hint="An adapter needs both halves of every update; copy it again.",
                 )
         down, up = halves[module, "A"], halves[module, "B"]
-        rank = _of_module(self._config, "rank_pattern", module, integer(self._config, "r", file=_CONFIG))
-        alpha = _of_module(self._config, "alpha_pattern", module, number(self._config, "lora_alpha", 8.0, file=_CONFIG))
+        rank = _of_module(self._config, "rank_pattern", module, self._config.integer("r"))
+        alpha = _of_module(self._config, "alpha_pattern", module, self._config.number("lora_alpha", 8.0))
         if down.dim() != 2 or up.dim() != 2 or not down.shape[0] == up.shape[1] == rank:
             raise InvalidCheckpointError(
                 f"{_WEIGHTS}: '{module}' has lora_A {list(down.shape)} and lora_B {list(up.shape)}, but {_CONFIG} "
@@ -137,11 +137,11 @@ class LoraAdapter:
         return down, up
 
 
-def _check_plain(config: dict[str, Any]) -> None:
+def _check_plain(config: Config) -> None:
     for key, plain in _PLAIN.items():
         value = config.get(key)
         if value is not None and value not in plain:
-            raise InvalidCheckpointError(f"{_CONFIG}: Unmask cannot apply '{key}': {value!r}.", hint=_MERGE_FIRST)
+            raise config.fault(f"Unmask cannot apply '{key}': {value!r}", hint=_MERGE_FIRST)
 
 
 def _read_halves(file: Path) -> dict[tuple[str, str], Tensor]:
@@ -167,19 +167,17 @@ def _read_halves(file: Path) -> dict[tuple[str, str], Tensor]:
     return halves
 
 
-def _of_module(config: dict[str, Any], pattern: str, module: str, default: float) -> float:
+def _of_module(config: Config, pattern: str, module: str, default: float) -> float:
     """What ``config[pattern]`` says for ``module``, by its name or by the end of it; the first that fits counts.
 
     PEFT takes the keys for regular expressions. Those that really are get refused: matching could take for ever.
     """
-    values = config.get(pattern) or {}
-    if not isinstance(values, dict):
-        raise InvalidCheckpointError(f"{_CONFIG}: '{pattern}' is {values!r}, not an object.")
-    for key in values:
+    if not config.get(pattern):
+        return default
+    said = config.object(pattern)
+    for key in said.values:
         if not re.fullmatch(r"\^?[\w.]+", key):
-            raise InvalidCheckpointError(
-                f"{_CONFIG}: '{pattern}' has the key {key!r}; Unmask reads plain module names only.", hint=_MERGE_FIRST
-            )
+            raise said.fault(f"Unmask reads plain module names only, and not {key!r}", hint=_MERGE_FIRST)
         if key in ("^" + module, module) or module.endswith("." + key):
-            return number(values, key, default, file=f"{_CONFIG}: {pattern}")
+            return said.number(key, default)
     return default

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from unmask.models.config import flag, head_size, integer, integers, layer_count, number, refuse_other_values, rope
+from unmask.models.config import Config
 from unmask.models.spec import ExpertShape, TensorNames, TransformerShape
 
 NAMES = TensorNames(
@@ -38,7 +38,7 @@ _ASSUMED: dict[str, Any] = {
 
 
 def shape(
-    config: dict[str, Any],
+    config: Config,
     *,
     intermediate: int | None = None,
     head: int | None = None,
@@ -54,42 +54,42 @@ def shape(
 
     Raises ``InvalidCheckpointError`` naming a key we cannot honour.
     """
-    layers, hidden = layer_count(config, "num_hidden_layers"), integer(config, "hidden_size")
-    refuse_other_values(config, _ASSUMED | {"layer_types": ["full_attention"] * layers})
-    heads = integer(config, "num_attention_heads")
-    size = head_size(config, hidden, heads) if head is None else integer(config, "head_dim", head)
-    rope_theta, share = rope(config, theta)
+    layers, hidden = config.layer_count("num_hidden_layers"), config.integer("hidden_size")
+    config.refuse_other_than(_ASSUMED | {"layer_types": ["full_attention"] * layers})
+    heads = config.integer("num_attention_heads")
+    size = config.head_size(hidden, heads) if head is None else config.integer("head_dim", head)
+    rope_theta, share = config.rope(theta)
     return TransformerShape(
         layers=layers,
         hidden=hidden,
         heads=heads,
-        kv_heads=integer(config, "num_key_value_heads", heads),
+        kv_heads=config.integer("num_key_value_heads", heads),
         head_size=size,
-        intermediate=integer(config, "intermediate_size", intermediate),
-        vocab=integer(config, "vocab_size"),
-        norm_eps=number(config, "rms_norm_eps", eps),
+        intermediate=config.integer("intermediate_size", intermediate),
+        vocab=config.integer("vocab_size"),
+        norm_eps=config.number("rms_norm_eps", eps),
         rope_theta=rope_theta,
-        context_length=integer(config, "max_position_embeddings", context_length),
+        context_length=config.integer("max_position_embeddings", context_length),
         rotary_size=round(share * size),
         qkv_bias=qkv_bias,
         qk_norm=qk_norm,
-        tied=flag(config, "tie_word_embeddings", False),
+        tied=config.flag("tie_word_embeddings", False),
         experts=experts,
         expert_layers=expert_layers,
     )
 
 
-def moe_shape(config: dict[str, Any]) -> TransformerShape:
+def moe_shape(config: Config) -> TransformerShape:
     """Sizes of a Qwen3-MoE; absent keys take the values of Qwen3-30B-A3B. Raises ``InvalidCheckpointError``."""
     experts = ExpertShape(
-        experts=integer(config, "num_experts", 128),
-        used=integer(config, "num_experts_per_tok", 8),
-        intermediate=integer(config, "moe_intermediate_size", 768),
-        normalized=flag(config, "norm_topk_prob", True),
+        experts=config.integer("num_experts", 128),
+        used=config.integer("num_experts_per_tok", 8),
+        intermediate=config.integer("moe_intermediate_size", 768),
+        normalized=config.flag("norm_topk_prob", True),
     )
-    every = integer(config, "decoder_sparse_step", 1)
-    dense = integers(config, "mlp_only_layers")
-    layers = range(layer_count(config, "num_hidden_layers"))
+    every = config.integer("decoder_sparse_step", 1)
+    dense = config.integers("mlp_only_layers")
+    layers = range(config.layer_count("num_hidden_layers"))
     return shape(
         config,
         intermediate=6144,

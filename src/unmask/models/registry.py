@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
 from unmask.checkpoints.directory import Checkpoint
 from unmask.checkpoints.gguf_specials import special_tokens
+from unmask.checkpoints.tokenizer_files import TokenizerFiles
 from unmask.errors import InvalidCheckpointError, InvalidValueError, UnknownArchitectureError
 from unmask.models import dream, fast_dllm_v2, gemma_spec, llada, llada2, llada_moe, rnd1, sdar
-from unmask.models.config import flag, integer, refuse_other_values, token_ids
+from unmask.models.config import Config
 from unmask.models.family import Family
-from unmask.models.gemma_spec import GemmaShape
 from unmask.models.gguf_config import config_of_gguf
-from unmask.models.samplers import D2F, DIFFUSION_GEMMA, FULL, Sampler, renoise_defaults
-from unmask.models.spec import ModelSpec, Shape, TransformerShape
-
-_GEMMA = Family("diffusion_gemma", (gemma_spec.ARCHITECTURE,), gemma_spec.shape, tensors=None, sampler=DIFFUSION_GEMMA)
+from unmask.models.samplers import Sampler
+from unmask.models.spec import ModelSpec, Shape
 
 FAMILIES: dict[str, Family] = {
     architecture: family
@@ -29,7 +24,7 @@ FAMILIES: dict[str, Family] = {
         sdar.MOE_FAMILY,
         fast_dllm_v2.FAMILY,
         rnd1.FAMILY,
-        _GEMMA,
+        gemma_spec.FAMILY,
     )
     for architecture in family.architectures
 }
@@ -43,17 +38,16 @@ def describe(checkpoint: Checkpoint, *, attention: str | None = None, adapted: b
     ``block_size``. Raises ``UnknownArchitectureError``, ``InvalidCheckpointError``, or ``InvalidValueError`` for an
     ``attention`` that the model has not.
     """
-    checkpoint = _in_hugging_face_words(checkpoint)
-    config = checkpoint.config
+    config, generation = _configs(checkpoint)
     family = _family(config)
     shape = family.shape(config)
-    if isinstance(shape, TransformerShape):
-        _check_shape(shape)
+    if faults := shape.faults():
+        raise config.fault(faults[0])
     sampler = _sampler(family, config, attention, adapted)
-    refuse_other_values(config, {"grid_anchor": sampler.anchor})
-    tokens = checkpoint.added_tokens() if checkpoint.header is None else special_tokens(checkpoint.header)
-    mask_id = _mask_id(family, checkpoint, tokens, shape.vocab)
-    end_ids = _end_ids(family, checkpoint, tokens)
+    config.refuse_other_than({"grid_anchor": sampler.anchor})
+    tokens, mask_token = _tokens(checkpoint)
+    mask_id = _mask_id(family, config, mask_token, tokens, shape.vocab)
+    end_ids = _end_ids(family, config, generation, tokens)
     _check_ids(end_ids if mask_id is None else (mask_id, *end_ids), shape.vocab)
     return ModelSpec(
         family=family.name,
@@ -64,24 +58,31 @@ def describe(checkpoint: Checkpoint, *, attention: str | None = None, adapted: b
         anchor=sampler.anchor,
         block_length=_block_length(sampler, config, shape),
         max_tokens=sampler.max_tokens,
-        shifted=flag(config, "shift_logits", family.shifted),
+        shifted=config.flag("shift_logits", family.shifted),
         mask_id=mask_id,
         end_ids=end_ids,
         rules=sampler.rules,
         caches=sampler.caches,
-        defaults=renoise_defaults(checkpoint.generation) if sampler is DIFFUSION_GEMMA else dict(sampler.defaults),
-        sliding_window=shape.window if isinstance(shape, GemmaShape) else 0,
+        defaults={**sampler.defaults, **family.defaults_of(generation)},
     )
 
 
-def _in_hugging_face_words(checkpoint: Checkpoint) -> Checkpoint:
-    if checkpoint.header is None:
-        return checkpoint
-    config, generation = config_of_gguf(checkpoint.header)
-    return replace(checkpoint, config=config, generation=generation)
+def _configs(checkpoint: Checkpoint) -> tuple[Config, Config]:
+    """``config.json`` and ``generation_config.json``, or what a GGUF file has in their place."""
+    if checkpoint.header is not None:
+        return config_of_gguf(checkpoint.header)
+    return Config(checkpoint.config, "config.json"), Config(checkpoint.generation, "generation_config.json")
 
 
-def _family(config: dict[str, Any]) -> Family:
+def _tokens(checkpoint: Checkpoint) -> tuple[dict[str, int], str]:
+    """Ids of the tokenizer's special tokens by their text, and the text of its mask token if it names one, else ''."""
+    if checkpoint.header is not None:
+        return special_tokens(checkpoint.header), ""
+    files = TokenizerFiles(checkpoint.path)
+    return files.added_tokens(), files.mask_token
+
+
+def _family(config: Config) -> Family:
     named = config.get("architectures")
     architecture = named[0] if isinstance(named, list) and named else None
     if not isinstance(architecture, str) or architecture not in FAMILIES:
@@ -92,28 +93,12 @@ def _family(config: dict[str, Any]) -> Family:
     return FAMILIES[architecture]
 
 
-def _check_shape(shape: TransformerShape) -> None:
-    """Raise ``InvalidCheckpointError`` for sizes that contradict each other."""
-    faults = []
-    if shape.heads % shape.kv_heads:
-        faults.append(f"{shape.heads} heads do not share {shape.kv_heads} key/value heads evenly")
-    if shape.rotary_size % 2 or not 0 < shape.rotary_size <= shape.head_size:
-        faults.append(f"{shape.rotary_size} of {shape.head_size} dimensions of a head cannot rotate")
-    if (experts := shape.experts) is not None:
-        size, rest = divmod(experts.experts, experts.groups)
-        if rest or (experts.groups > 1 and size < 2) or experts.groups_used > experts.groups:
-            faults.append(f"{experts.experts} experts cannot stand in {experts.groups} groups")
-        elif experts.used > size * experts.groups_used:
-            faults.append(f"{experts.used} of {size * experts.groups_used} experts cannot be chosen")
-    if faults:
-        raise InvalidCheckpointError(f"config.json: {faults[0]}.", hint="Is it the one that came with the weights?")
-
-
-def _sampler(family: Family, config: dict[str, Any], asked: str | None, adapted: bool) -> Sampler:
+def _sampler(family: Family, config: Config, asked: str | None, adapted: bool) -> Sampler:
+    own, other = family.sampler, family.sampler.adapted
     wanted = asked or config.get("attention")
     if wanted is None:
-        return D2F if family.sampler is FULL and (adapted or "block_size" in config) else family.sampler
-    offered = (FULL, D2F) if family.sampler is FULL else (family.sampler,)
+        return other if other is not None and (adapted or "block_size" in config.values) else own
+    offered = [own] if other is None else [own, other]
     for sampler in offered:
         if sampler.attention == wanted:
             return sampler
@@ -124,49 +109,46 @@ def _sampler(family: Family, config: dict[str, Any], asked: str | None, adapted:
     )
 
 
-def _block_length(sampler: Sampler, config: dict[str, Any], shape: Shape) -> int:
-    block_length = integer(config, sampler.block_key, min(sampler.block_length, shape.context_length))
+def _block_length(sampler: Sampler, config: Config, shape: Shape) -> int:
+    block_length = config.integer(sampler.block_key, min(sampler.block_length, shape.context_length))
     if block_length > shape.context_length:
-        raise InvalidCheckpointError(
-            f"config.json: {sampler.block_key} {block_length} exceeds the context of {shape.context_length}."
-        )
+        raise config.fault(f"'{sampler.block_key}' {block_length} exceeds the context of {shape.context_length}")
     return block_length
 
 
-def _mask_id(family: Family, checkpoint: Checkpoint, tokens: dict[str, int], vocab: int) -> Any:
-    """What the config says (it may be no id at all), else the tokenizer, else the family."""
+def _mask_id(family: Family, config: Config, mask_token: str, tokens: dict[str, int], vocab: int) -> int | None:
+    """What the config says, else the tokenizer (its own ``mask_token``, then the family's), else the family."""
     if family.mask_id is None:
         return None
-    said = checkpoint.config.get("mask_token_id")
-    if said is not None:
-        return said
-    for text in (checkpoint.mask_token(), *family.mask_tokens):
+    if config.get("mask_token_id") is not None:
+        return config.integer("mask_token_id", least=0)
+    for text in (mask_token, *family.mask_tokens):
         if text in tokens:
             return tokens[text]
     if family.mask_id >= vocab:
         raise InvalidCheckpointError(
-            f"Neither config.json nor the tokenizer says which token is the mask, and {family.mask_id}, which it is in "
-            f"published {family.name} models, is none of this model's {vocab} tokens.",
-            hint='Add "mask_token_id" to config.json.',
+            f"Neither {config.file} nor the tokenizer says which token is the mask, and {family.mask_id}, which it is "
+            f"in published {family.name} models, is none of this model's {vocab} tokens.",
+            hint=f'Add "mask_token_id" to {config.file}.',
         )
     return family.mask_id
 
 
-def _end_ids(family: Family, checkpoint: Checkpoint, tokens: dict[str, int]) -> tuple[int, ...]:
-    text_config = checkpoint.config.get("text_config")
-    return token_ids(
-        checkpoint.config.get("eos_token_id"),
-        text_config.get("eos_token_id") if isinstance(text_config, dict) else None,
-        checkpoint.generation.get("eos_token_id"),
-        [tokens[text] for text in family.end_tokens if text in tokens],
-    )
+def _end_ids(family: Family, config: Config, generation: Config, tokens: dict[str, int]) -> tuple[int, ...]:
+    """All that are named anywhere, without repetition, in order."""
+    ids = config.token_ids("eos_token_id")
+    if config.get("text_config") is not None:
+        ids += config.object("text_config").token_ids("eos_token_id")
+    ids += generation.token_ids("eos_token_id")
+    ids += [tokens[text] for text in family.end_tokens if text in tokens]
+    return tuple(dict.fromkeys(ids))
 
 
-def _check_ids(ids: tuple[Any, ...], vocab: int) -> None:
+def _check_ids(ids: tuple[int, ...], vocab: int) -> None:
     for index in ids:
-        if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < vocab:
+        if not 0 <= index < vocab:
             raise InvalidCheckpointError(
-                f"The checkpoint names the token id {index!r} (mask_token_id, eos_token_id), but the model has "
-                f"{vocab} tokens.",
-                hint="Repair config.json or generation_config.json.",
+                f"The checkpoint names the token id {index} (mask_token_id, eos_token_id), but the model has {vocab} "
+                "tokens.",
+                hint="Do configuration and tokenizer belong to these weights?",
             )

@@ -6,15 +6,15 @@ Reference: JetAstra/SDAR; config keys as published on Hugging Face.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from unmask.models import qwen
+from unmask.models.config import Config
 from unmask.models.family import Family
 from unmask.models.samplers import SDAR
 from unmask.models.spec import TransformerShape
 
 
-def shape(config: dict[str, Any]) -> TransformerShape:
+def shape(config: Config) -> TransformerShape:
     """Sizes of a dense SDAR from ``config.json``. Raises ``InvalidCheckpointError`` naming a key we cannot honour."""
     return qwen.shape(config, head=128, qk_norm=True)
 

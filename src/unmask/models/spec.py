@@ -30,6 +30,13 @@ class Shape(Protocol):
     def cache_width(self) -> int:
         """Numbers that one position keeps in the key/value cache, all layers together."""
 
+    @property
+    def sliding_window(self) -> int:
+        """Positions that a row sees in some layers, itself and those before it; 0 if all layers see everything."""
+
+    def faults(self) -> list[str]:
+        """In what the sizes contradict each other; empty for a model that can be."""
+
 
 @dataclass(frozen=True, slots=True)
 class ExpertShape:
@@ -51,6 +58,15 @@ class ExpertShape:
     scale: float = 1.0
     groups: int = 1
     groups_used: int = 1
+
+    def faults(self) -> list[str]:
+        """In what the numbers contradict each other."""
+        size, rest = divmod(self.experts, self.groups)
+        if rest or (self.groups > 1 and size < 2) or self.groups_used > self.groups:
+            return [f"{self.experts} experts cannot stand in {self.groups} groups"]
+        if self.used > size * self.groups_used:
+            return [f"{self.used} of {size * self.groups_used} experts cannot be chosen"]
+        return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +98,20 @@ class TransformerShape:
     def cache_width(self) -> int:
         """Numbers that one position keeps in the key/value cache, all layers together."""
         return 2 * self.layers * self.kv_heads * self.head_size
+
+    @property
+    def sliding_window(self) -> int:
+        """None: all layers see everything."""
+        return 0
+
+    def faults(self) -> list[str]:
+        """In what the sizes contradict each other."""
+        faults = [] if self.experts is None else self.experts.faults()
+        if self.heads % self.kv_heads:
+            faults.append(f"{self.heads} heads do not share {self.kv_heads} key/value heads evenly")
+        if self.rotary_size % 2 or not 0 < self.rotary_size <= self.head_size:
+            faults.append(f"{self.rotary_size} of {self.head_size} dimensions of a head cannot rotate")
+        return faults
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +152,7 @@ class ModelSpec:
 
     ``shifted``: the logits of row i predict position i + 1. ``block_length`` is the default for requests, ``defaults``
     holds those of other parameters where they are not the common ones. ``rules`` and ``caches`` are what requests may
-    choose from, the default first. ``sliding_window``: how far some layers look back; 0 if all see everything.
+    choose from, the default first.
     """
 
     family: str
@@ -139,4 +169,3 @@ class ModelSpec:
     rules: tuple[str, ...]
     caches: tuple[str, ...]
     defaults: dict[str, float | int | str | bool] = field(default_factory=dict)
-    sliding_window: int = 0

@@ -13,9 +13,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from unmask.checkpoints.weights import TensorReader
+from unmask.models.attention import attend, rotate, rotation
 from unmask.models.base import KeyValueCache, Model, StepContext
 from unmask.models.experts import Experts
-from unmask.models.feed_forward import SwiGlu
+from unmask.models.feed_forward import GatedMlp
 from unmask.models.linear import Linear
 from unmask.models.spec import ModelSpec, TensorNames, TransformerShape
 
@@ -32,7 +33,7 @@ class Layer:
     head_norm: Tensor | None
     output: Linear
     mlp_norm: Tensor
-    mlp: SwiGlu | Experts
+    mlp: GatedMlp | Experts
 
     def linears(self) -> Iterator[Linear]:
         """Its matrix products, other than a router's and routed experts'."""
@@ -106,9 +107,7 @@ class Transformer(Model):
         """Hidden rows [R, D] after the final norm; writes every row's keys and values into ``cache``."""
         eps = self.shape.norm_eps
         hidden = F.embedding(step.token_ids, self.embedding)
-        # Angles are float32 whatever the weights are, as in the references; [R, 1, rotary_size / 2].
-        angles = torch.outer(step.positions.float(), self._frequencies).unsqueeze(1)
-        cos, sin = angles.cos(), angles.sin()
+        cos, sin = rotation(step.positions, self._frequencies)
         for layer, slots in zip(self.layers, cache.layers, strict=True):
             normed = F.rms_norm(hidden, hidden.shape[-1:], layer.attention_norm, eps)
             hidden = hidden + layer.output(self._attend(layer, normed, cos, sin, step, slots), step.adapted)
@@ -130,33 +129,9 @@ class Transformer(Model):
         query_key = qkv[:, : heads + kv_heads]
         if layer.head_norm is not None:
             query_key.copy_(F.rms_norm(query_key, (size,), eps=shape.norm_eps) * layer.head_norm)
-        _rotate(query_key[..., : shape.rotary_size], cos, sin)
-        query, key_value = qkv[:, :heads], qkv[:, heads:]
-        slots.index_copy_(0, step.write_slots, key_value)
-        outputs = []
-        for group in step.groups:
-            if isinstance(group.keys, slice):
-                seen = slots[group.keys].unsqueeze(0)
-            else:
-                seen = slots.index_select(0, group.keys.flatten()).view(*group.keys.shape, 2 * kv_heads, size)
-            seen = seen.transpose(1, 2)
-            output = F.scaled_dot_product_attention(
-                query[group.rows].view(len(seen), -1, heads, size).transpose(1, 2),
-                seen[:, :kv_heads],
-                seen[:, kv_heads:],
-                attn_mask=group.mask,
-                enable_gqa=heads != kv_heads,
-            )
-            outputs.append(output.transpose(1, 2).reshape(-1, heads * size))
-        return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
-
-
-def _rotate(heads: Tensor, cos: Tensor, sin: Tensor) -> None:
-    """Rotary embedding in place on [R, heads, N], halves rotated against each other; ``cos``, ``sin`` [R, 1, N / 2]."""
-    first, second = heads.chunk(2, dim=-1)
-    rotated = first * cos - second * sin
-    second.copy_(second * cos + first * sin)
-    first.copy_(rotated)
+        rotate(query_key[..., : shape.rotary_size], cos, sin)
+        slots.index_copy_(0, step.write_slots, qkv[:, heads:])
+        return attend(qkv[:, :heads], slots, step.groups)
 
 
 def _read_layer(weights: TensorReader, shape: TransformerShape, names: TensorNames, n: int) -> Layer:
@@ -175,11 +150,11 @@ def _read_layer(weights: TensorReader, shape: TransformerShape, names: TensorNam
     if shape.qk_norm:
         query, key = norm(names.query_norm, size), norm(names.key_norm, size)
         head_norm = torch.cat([query.expand(heads, size), key.expand(kv_heads, size)])
-    mlp: SwiGlu | Experts
+    mlp: GatedMlp | Experts
     if shape.experts is not None and n in shape.expert_layers:
         mlp = Experts.read(weights, shape.experts, names, hidden, n)
     else:
-        mlp = SwiGlu.read(weights, (name(names.gate), name(names.up), name(names.down)), hidden, shape.intermediate)
+        mlp = GatedMlp.read(weights, (name(names.gate), name(names.up), name(names.down)), hidden, shape.intermediate)
     return Layer(
         attention_norm=norm(names.attention_norm, hidden),
         qkv=Linear.read(weights, [(name(part), rows) for part, rows in sizes.items()], hidden, bias=shape.qkv_bias),
