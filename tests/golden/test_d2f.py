@@ -9,16 +9,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.conftest import GOLDEN
 from tests.engines import generate, make_loop
 from tests.golden.forward import logits_of
+from tests.golden.trajectories import recordings
 from unmask.decoding.block_causal import BlockState
 from unmask.models.load import load_model
 
-CASES = {}
-if GOLDEN.is_dir():
-    FIXTURE = json.loads((GOLDEN / "d2f" / "trajectories.json").read_text())
-    CASES = {case["name"]: case for case in FIXTURE["cases"]}
+FIXTURE, CASES = recordings("d2f")
 
 
 @pytest.fixture(scope="module", params=["llada", "dream"])

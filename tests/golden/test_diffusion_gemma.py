@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.conftest import GOLDEN
 from tests.engines import generate, make_loop
 from tests.golden.checkpoints import served_copy
+from tests.golden.trajectories import recordings
 from unmask.decoding.renoise import RenoiseDenoiser
 from unmask.engine import runner
 
-CASES = {}
-if GOLDEN.is_dir():
-    FIXTURE = json.loads((GOLDEN / "diffusion_gemma" / "trajectories.json").read_text())
-    CASES = {case["name"]: case for case in FIXTURE["cases"]}
+FIXTURE, CASES = recordings("diffusion_gemma")
 
 
 @pytest.fixture(scope="module")

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.conftest import GOLDEN
 from tests.engines import make_loop, trace
+from tests.golden.trajectories import recordings
 from unmask.engine import proposals
 
-CASES = {}
-if GOLDEN.is_dir():
-    FIXTURE = json.loads((GOLDEN / "dream" / "trajectories.json").read_text())
-    CASES = {case["name"]: case for case in FIXTURE["cases"]}
+FIXTURE, CASES = recordings("dream")
 
 
 @pytest.fixture(scope="module")

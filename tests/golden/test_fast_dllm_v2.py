@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from tests.conftest import GOLDEN
 from tests.engines import generate, make_loop, trace
 from tests.golden.checkpoints import served_copy
+from tests.golden.trajectories import recordings
 
-CASES = {}
-if GOLDEN.is_dir():
-    FIXTURE = json.loads((GOLDEN / "fast_dllm_v2" / "trajectories.json").read_text())
-    CASES = {case["name"]: case for case in FIXTURE["cases"]}
-    BATCHES = {case["name"]: case for case in FIXTURE["batch_cases"]}
+FIXTURE, CASES = recordings("fast_dllm_v2")
 
 
 @pytest.fixture(scope="module")

@@ -9,15 +9,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.conftest import GOLDEN
 from tests.engines import make_loop, trace
 from tests.golden.forward import logits_of
+from tests.golden.trajectories import recordings
 from unmask.models.load import load_model
 
-CASES = {}
-if GOLDEN.is_dir():
-    FIXTURE = json.loads((GOLDEN / "llada" / "trajectories.json").read_text())
-    CASES = {case["name"]: case for case in FIXTURE["cases"]}
+FIXTURE, CASES = recordings("llada")
 
 
 @pytest.fixture(scope="module")

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from safetensors.torch import load_file
 
-from tests.conftest import GOLDEN
 from tests.engines import make_loop, trace
 from tests.golden.checkpoints import served_copy
+from tests.golden.trajectories import recordings
 
-CASES = {}
-if GOLDEN.is_dir():
-    FIXTURE = json.loads((GOLDEN / "llada_moe" / "trajectories.json").read_text())
-    CASES = {case["name"]: case for case in FIXTURE["cases"]}
+FIXTURE, CASES = recordings("llada_moe")
 
 
 @pytest.fixture(scope="module")

@@ -8,14 +8,12 @@ import shutil
 import pytest
 from safetensors.torch import load_file
 
-from tests.conftest import GOLDEN
 from tests.engines import generate, make_loop, trace
+from tests.golden.trajectories import recordings
 
-CASES = {}
-if GOLDEN.is_dir():
-    FIXTURE = json.loads((GOLDEN / "sdar" / "trajectories.json").read_text())
-    # In the others the reference overwrites decided tokens, which its own fixture says is no behaviour to match.
-    CASES = {case["name"]: case for case in FIXTURE["cases"] if not case["reference_overwrites_unmasked"]}
+FIXTURE, CASES = recordings("sdar")
+# In the others the reference overwrites decided tokens, which its own fixture says is no behaviour to match.
+CASES = {name: case for name, case in CASES.items() if not case["reference_overwrites_unmasked"]}
 
 
 @pytest.fixture(scope="module")

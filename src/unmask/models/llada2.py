@@ -5,31 +5,26 @@ Reference: inclusionAI/LLaDA2.0-mini; config keys and tensor names as published 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from unmask.models import qwen
 from unmask.models.config import Config
 from unmask.models.family import Family
 from unmask.models.samplers import LLADA2
-from unmask.models.spec import ExpertShape, TensorNames, TransformerShape
+from unmask.models.spec import ExpertShape, TransformerShape
 
-NAMES = TensorNames(
+NAMES = replace(
+    qwen.NAMES,
     embedding="model.word_embeddings",
-    final_norm="model.norm",
-    head="lm_head",
-    attention_norm="model.layers.{n}.input_layernorm",
+    query="",
+    key="",
+    value="",
     qkv="model.layers.{n}.attention.query_key_value",
     query_norm="model.layers.{n}.attention.query_layernorm",
     key_norm="model.layers.{n}.attention.key_layernorm",
     output="model.layers.{n}.attention.dense",
-    mlp_norm="model.layers.{n}.post_attention_layernorm",
-    gate="model.layers.{n}.mlp.gate_proj",
-    up="model.layers.{n}.mlp.up_proj",
-    down="model.layers.{n}.mlp.down_proj",
-    router="model.layers.{n}.mlp.gate",
     router_bias="model.layers.{n}.mlp.gate.expert_bias",
-    expert_gate="model.layers.{n}.mlp.experts.{e}.gate_proj",
-    expert_up="model.layers.{n}.mlp.experts.{e}.up_proj",
-    expert_down="model.layers.{n}.mlp.experts.{e}.down_proj",
     shared_gate="model.layers.{n}.mlp.shared_experts.gate_proj",
     shared_up="model.layers.{n}.mlp.shared_experts.up_proj",
     shared_down="model.layers.{n}.mlp.shared_experts.down_proj",
