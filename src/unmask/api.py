@@ -93,7 +93,8 @@ class AsyncLLM:
     ) -> AsyncLLM:
         """Load ``model`` without blocking the event loop."""
         loop = await asyncio.to_thread(EngineLoop, EngineOptions(model=model, **options), progress)
-        return cls(ThreadEngine(loop), PromptEncoder(model, loop.model))
+        prompts = PromptEncoder(model, loop.model)  # first: if it fails, no thread must be left running
+        return cls(ThreadEngine(loop), prompts)
 
     async def generate(
         self, prompt: Prompt, params: GenerationParams | None = None, *, raw: bool = False, adapter: str = ""

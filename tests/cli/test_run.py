@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pty
+import shutil
 import subprocess
 import time
 
@@ -15,7 +16,7 @@ from rich.console import Console
 from tests.serving.fakes import MODEL
 from tests.serving.processes import UNMASK, environment
 from unmask import __version__
-from unmask.checkpoints.directory import EMBEDDED_MODEL
+from unmask.checkpoints.directory import EMBEDDED_MODEL, open_checkpoint
 from unmask.checkpoints.prompts import PromptEncoder
 from unmask.cli.canvas_view import CanvasView
 from unmask.cli.run import split_arguments
@@ -39,6 +40,19 @@ def test_one_answer_is_all_that_a_pipe_gets():
 
 def test_a_prompt_may_come_from_standard_input():
     assert unmask("run", stdin="What is 7 + 8?\n").stdout == unmask("run", "What is 7 + 8?").stdout
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_a_tokenizer_that_cannot_be_used_ends_the_command(tmp_path, attempt):
+    """It is found once the engine runs: nothing is left running, and nothing waits for it."""
+    shutil.copytree(open_checkpoint(EMBEDDED_MODEL).path, tmp_path / "model")
+    (tmp_path / "model" / "tokenizer.json").write_text("{")
+    begun = time.monotonic()
+    done = unmask("run", str(tmp_path / "model"), "hi", "--threads", "1")
+    assert done.returncode == 1
+    assert "tokenizer.json" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert time.monotonic() - begun < 20
 
 
 def test_json_has_text_usage_and_report():

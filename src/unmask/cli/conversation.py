@@ -31,7 +31,11 @@ class Conversation:
     async def open(cls, options: EngineOptions, params: GenerationParams, progress: Progress) -> Conversation:
         """Start an engine process with ``options`` and wait until it has loaded."""
         engine = await ProcessEngine.launch(options, progress)
-        return cls(engine, PromptEncoder(options.model, engine.model), params)
+        try:
+            return cls(engine, PromptEncoder(options.model, engine.model), params)
+        except BaseException:  # a tokenizer that cannot be used
+            await engine.close()
+            raise
 
     @property
     def model(self) -> ModelInfo:
