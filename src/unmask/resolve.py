@@ -113,7 +113,8 @@ class _Said:
 def _rule(params: GenerationParams, model: ModelInfo) -> str:
     given = [name for name in ALL_RULE_OPTIONS if getattr(params, name) is not None]
     rule = params.rule if params.rule is not None else _implied_rule(given, model)
-    _choice("rule", rule, tuple(RULE_TRAITS))
+    if rule not in RULE_TRAITS:
+        raise InvalidValueError(f"'rule' is {rule!r}.", hint=f"Use one of {', '.join(model.rules)}.", param="rule")
     if rule not in model.rules:
         raise UnsupportedValueError(
             f"Rule '{rule}' does not fit {model.name} ({model.family}, {model.attention.replace('_', '-')} attention).",
@@ -122,8 +123,9 @@ def _rule(params: GenerationParams, model: ModelInfo) -> str:
         )
     unread = [name for name in given if name not in RULE_TRAITS[rule].options]
     if unread:
+        why = f"under rule '{rule}'" if params.rule is not None or len(given) == 1 else f"beside '{_read(given, rule)}'"
         raise InvalidValueError(
-            f"'{unread[0]}' has no effect under rule '{rule}'.",
+            f"'{unread[0]}' has no effect {why}.",
             hint=f"Leave it out{_readers(unread[0], model)}.",
             param=unread[0],
         )
@@ -134,6 +136,11 @@ def _implied_rule(given: list[str], model: ModelInfo) -> str:
     """The rule a user means who gave only options: the first of the model's that reads them all."""
     fitting = (rule for rule in model.rules if all(name in RULE_TRAITS[rule].options for name in given))
     return next(fitting, model.rules[0])
+
+
+def _read(given: list[str], rule: str) -> str:
+    """The option among ``given`` that ``rule`` does read."""
+    return next((name for name in given if name in RULE_TRAITS[rule].options), given[0])
 
 
 def _readers(option: str, model: ModelInfo) -> str:
@@ -206,7 +213,9 @@ def _max_tokens(said: _Said, model: ModelInfo, prompt_length: int) -> int:
 def _cache(cache: str | None, model: ModelInfo) -> str:
     if cache is None:
         return model.caches[0]
-    if _choice("cache", cache, CACHES) not in model.caches:
+    if cache not in CACHES:
+        raise InvalidValueError(f"'cache' is {cache!r}.", hint=f"Use one of {', '.join(model.caches)}.", param="cache")
+    if cache not in model.caches:
         raise UnsupportedValueError(
             f"Cache '{cache}' does not fit the {model.attention.replace('_', '-')} attention of {model.name}.",
             hint=f"Use one of {', '.join(model.caches)}.",
@@ -251,9 +260,13 @@ def _seed(said: _Said, temperature: float) -> int:
 
 
 def _check_stop(stop: Any) -> None:
-    if isinstance(stop, str) or not all(isinstance(string, str) and string for string in stop):
+    if isinstance(stop, str):
         raise InvalidValueError(
-            "'stop' must hold strings of at least one character.", hint='For example ("\\n",).', param="stop"
+            "'stop' is a text; it must be a tuple of texts.", hint=f"Say ({stop!r},).", param="stop"
+        )
+    if not all(isinstance(string, str) and string for string in stop):
+        raise InvalidValueError(
+            "'stop' must hold texts of at least one character.", hint='For example ("\\n",).', param="stop"
         )
 
 

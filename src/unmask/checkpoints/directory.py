@@ -129,6 +129,8 @@ def _place(model: str, download: bool) -> tuple[str, Path]:
     """The name of ``model``, and where it is."""
     if model == EMBEDDED_MODEL:
         return EMBEDDED_MODEL, _EMBEDDED_PATH
+    if not model:
+        raise CheckpointNotFoundError("The model's name is empty.", hint=f"Give a path or '{EMBEDDED_MODEL}'.")
     path = Path(os.path.expanduser(model))
     if os.path.exists(path):
         return path.resolve().name, path

@@ -29,7 +29,7 @@ Device = Annotated[str, typer.Option(envvar="UNMASK_DEVICE", callback=_device, h
 Dtype = Annotated[str, typer.Option(envvar="UNMASK_DTYPE", help="auto, float32, bfloat16 or float16.")]
 Quantize = Annotated[str, typer.Option(envvar="UNMASK_QUANTIZE", help="int8 computes in 8 bits on CPUs.")]
 Attention = Annotated[
-    str | None, typer.Option(envvar="UNMASK_ATTENTION", help="full or block_causal, for checkpoints that do not say.")
+    str | None, typer.Option(envvar="UNMASK_ATTENTION", help="full or block_causal, whatever the checkpoint says.")
 ]
 MaxRunning = Annotated[int, typer.Option(envvar="UNMASK_MAX_RUNNING", min=1, help="Requests that share a step.")]
 MaxRows = Annotated[int, typer.Option(envvar="UNMASK_MAX_ROWS", min=1, help="Positions through the model in one step.")]
@@ -48,7 +48,7 @@ Threads = Annotated[
         envvar="UNMASK_THREADS",
         min=0,
         max=4 * (os.cpu_count() or 1),
-        help="CPU threads of a forward; 0 leaves it to torch.",
+        help="CPU threads of a forward; 0 takes all cores but one.",
     ),
 ]
 

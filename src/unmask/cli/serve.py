@@ -22,7 +22,8 @@ Model = Annotated[
     ),
 ]
 
-_BODY = '{"messages": [{"role": "user", "content": "What is 7 + 8?"}]}'
+_CHAT = ("chat/completions", '{"messages": [{"role": "user", "content": "What is 7 + 8?"}]}')
+_TEXT = ("completions", '{"prompt": "7 + 8 =", "max_tokens": 32}')
 
 
 def serve(
@@ -86,7 +87,11 @@ def _announce(model: ServedModel, url: str, *, secured: bool) -> None:
     typer.echo(f"Computing in {info.precision}.", err=True)
     typer.echo(f"Serving {model.name} ({info.family}, {info.parameters / 1e6:.3g}M parameters) on {url}", err=True)
     key = '-H "authorization: Bearer $UNMASK_API_KEY" ' if secured else ""
-    typer.echo(f"Try: curl {url}/v1/chat/completions {key}-H 'content-type: application/json' -d '{_BODY}'", err=True)
+    adapted = ", ".join(list(model.variants)[1:])
+    if adapted:
+        typer.echo(f"With its adapters it is also {adapted}.", err=True)
+    endpoint, body = _CHAT if model.template.exists else _TEXT
+    typer.echo(f"Try: curl {url}/v1/{endpoint} {key}-H 'content-type: application/json' -d '{body}'", err=True)
 
 
 def _is_loopback(host: str) -> bool:

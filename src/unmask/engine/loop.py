@@ -47,6 +47,7 @@ class EngineLoop:
             progress=progress,
         )
         name = checkpoint.name
+        _check_context(options.max_context, model)
         base = _model_info(name, model, model.spec, options.max_context)
         self.models = {"": base}
         for adapter, spec in model.adapters.items():
@@ -145,6 +146,16 @@ class EngineLoop:
         assert self._pages.in_use == 0, f"{self._pages.in_use} pages in use while idle"
 
 
+def _check_context(max_context: int, model: Model) -> None:
+    most = model.spec.shape.context_length
+    if max_context > most:
+        raise InvalidValueError(
+            f"A context of {max_context} was asked for; the model's own limit is {most}.",
+            hint="Give at most that, or 0 for all of it.",
+            param="max_context",
+        )
+
+
 def _model_info(name: str, model: Model, spec: ModelSpec, max_context: int, adapter: str = "") -> ModelInfo:
     return ModelInfo(
         name=name,
@@ -159,7 +170,7 @@ def _model_info(name: str, model: Model, spec: ModelSpec, max_context: int, adap
         defaults=spec.defaults,
         block_length=spec.block_length,
         max_tokens=spec.max_tokens,
-        context_length=min(max_context or spec.shape.context_length, spec.shape.context_length),
+        context_length=max_context or spec.shape.context_length,
         vocab_size=spec.shape.vocab,
         mask_id=spec.mask_id,
         end_ids=spec.end_ids,

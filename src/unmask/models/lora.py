@@ -80,17 +80,19 @@ class LoraAdapter:
         the linears.
         """
         stacked = [(linear, *self._stacked(linear)) for linear in linears if self._concerns(linear)]
-        self.check_used()
+        self.check_used(
+            " Kept apart from the weights, adapters reach the plain matrices inside layers only, not the head, routers "
+            "or experts: merge those."
+        )
         for linear, down, up in stacked:
             linear.attach(adapter, down.to(device, dtype), up.to(device, dtype))
 
-    def check_used(self) -> None:
+    def check_used(self, hint: str = "") -> None:
         """Raise ``InvalidCheckpointError`` if the model had no place for an update: the adapter is for another one."""
         if self._unused:
             raise InvalidCheckpointError(
                 f"'{self._path}' updates '{next(iter(self._unused))}', which this model has no place for.",
-                hint="Use the adapter with the base model it was trained on. Kept apart from the weights, adapters "
-                "reach the plain matrices inside layers only, not the head, routers or experts: merge those.",
+                hint=f"Use the adapter with the base model it was trained on.{hint}",
             )
 
     def _concerns(self, linear: Linear) -> bool:

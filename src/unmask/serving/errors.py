@@ -21,6 +21,7 @@ from unmask.errors import (
     UnmaskError,
     UnsupportedValueError,
 )
+from unmask.serving.extension import UnmaskOptions
 
 _CLIENT_CLOSED_REQUEST = 499
 _RETRY_SECONDS = "1"
@@ -100,7 +101,9 @@ def explain(errors: Sequence[Any]) -> UnmaskError:
         hint = "Send it with 'Content-Type: application/json'." if isinstance(first["input"], bytes) else ""
         return InvalidValueError("The body must be a JSON object.", hint=hint)
     if kind == "extra_forbidden":
-        return UnknownFieldError(f"Unknown field '{param}'.", hint="Leave it out.", param=param)
+        own = param in UnmaskOptions.model_fields
+        hint = f'It goes into the object \'unmask\': {{"unmask": {{"{param}": ...}}}}.' if own else "Leave it out."
+        return UnknownFieldError(f"Unknown field '{param}'.", hint=hint, param=param)
     message = f"'{param}': {what[0].lower()}{what[1:]}."
     if kind == "unsupported_value":
         return UnsupportedValueError(message, param=param)
