@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from tokenizers import AddedToken, Tokenizer, decoders, normalizers
@@ -26,6 +27,7 @@ _NAMED = ("bos", "eos", "eot", "eom", "unknown", "seperator", "padding", "mask")
 _CONFIG_NAMES = {"bos": "bos_token", "eos": "eos_token", "padding": "pad_token", "mask": "mask_token"}
 
 _LONGEST_TOKEN = 1024  # characters; all ways to cut a token in two are tried
+_MOST_MERGES = 2**21  # four times as many as the largest vocabulary in use has
 
 
 def gguf_tokenizer(header: GgufHeader) -> tuple[Tokenizer, dict[str, Any]]:
@@ -186,13 +188,16 @@ def _merges(metadata: _Metadata, vocabulary: _Vocabulary) -> list[tuple[str, str
 
 def _merges_by_score(vocabulary: _Vocabulary, scores: list[float]) -> list[tuple[str, str]]:
     plain, tokens = vocabulary.plain, vocabulary.tokens
-    ranked = [
+    halves = (
         (-scores[index], plain[text[:cut]], plain[text[cut:]])
         for text, index in plain.items()
         for cut in range(1, len(text))
         if text[:cut] in plain and text[cut:] in plain
-    ]
-    return [(tokens[left], tokens[right]) for _, left, right in sorted(ranked)]
+    )
+    ranked = sorted(islice(halves, _MOST_MERGES + 1))
+    if len(ranked) > _MOST_MERGES:
+        raise ValueError(f"its tokens can be put together in over {_MOST_MERGES} ways")
+    return [(tokens[left], tokens[right]) for _, left, right in ranked]
 
 
 def _added(text: str, *, special: bool) -> AddedToken:
