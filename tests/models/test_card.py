@@ -7,7 +7,6 @@ import os
 import struct
 import subprocess
 import sys
-import time
 import tracemalloc
 from dataclasses import replace
 
@@ -17,6 +16,7 @@ from safetensors.numpy import load_file, save_file
 
 from tests.foreign_models import FOREIGN, gguf_file, tiny_copy
 from tests.golden.checkpoints import served_copy
+from tests.timing import within
 from unmask.checkpoints.directory import EMBEDDED_MODEL, open_checkpoint
 from unmask.errors import UnmaskError
 from unmask.models.card import inspect_model
@@ -294,7 +294,7 @@ HOSTILE = {
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_any_file_is_inspected_in_no_time_and_little_memory(tmp_path, kind):
     model = str(HOSTILE[kind](tmp_path / "model"))
-    assert shortest(model) < 0.1
+    assert within(0.1, lambda: inspect_model(model))
     tracemalloc.start()
     card = inspect_model(model)
     peak = tracemalloc.get_traced_memory()[1]
@@ -303,16 +303,6 @@ def test_any_file_is_inspected_in_no_time_and_little_memory(tmp_path, kind):
     if card.refusal is not None:
         assert card.refusal.code in ("invalid_checkpoint", "unknown_architecture", "autoregressive_model")
         assert len(card.refusal.message) < 1000
-
-
-def shortest(model):
-    """CPU seconds of an inspection, of three; the machine is shared."""
-    times = []
-    for _ in range(3):
-        begun = time.process_time()
-        inspect_model(model)
-        times.append(time.process_time() - begun)
-    return min(times)
 
 
 def test_cards_are_values():
