@@ -13,6 +13,7 @@ import urllib.request
 import pytest
 
 from tests.serving.processes import UNMASK, environment
+from unmask.cli.main import main
 
 
 def shell(line: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -136,3 +137,15 @@ def test_an_empty_key_in_the_environment_is_refused_too():
     done = shell("unmask serve", UNMASK_API_KEY="")
     assert done.returncode == 2
     assert "--api-key" in done.stderr
+
+
+def test_an_interrupt_while_a_class_is_made_is_an_interrupt(monkeypatch):
+    """Python 3.11 wraps it into a RuntimeError there."""
+
+    def interrupted():
+        raise RuntimeError("Error calling __set_name__") from KeyboardInterrupt()
+
+    monkeypatch.setattr("unmask.cli.app.app", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130

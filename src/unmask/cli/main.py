@@ -30,6 +30,11 @@ def main() -> None:
             _fail(f"error: {error.strerror or error}.")
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
+    except RuntimeError as error:
+        # Python 3.11 wraps whatever happens while a class is given its fields, an interrupt too.
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            sys.exit(_INTERRUPTED)
+        raise
 
 
 def _check_encoding() -> None:
