@@ -39,7 +39,7 @@ class Canvas:
         self.settled = self.length
         self.end: int | None = None
         self._decided = self.prompt_length
-        self._end_ids = np.array([*end_ids], dtype=np.int64)
+        self._end_ids = frozenset(end_ids)
         self._ends: NDArray[np.bool_] = np.zeros(self.length, dtype=np.bool_)
         self._early_exit = params.early_exit
 
@@ -48,7 +48,7 @@ class Canvas:
         newly = int(np.count_nonzero(self.masked[positions]))
         self.tokens[positions] = tokens
         self.masked[positions] = False
-        self._ends[positions] = np.isin(tokens, self._end_ids)
+        self._ends[positions] = [token in self._end_ids for token in np.asarray(tokens).tolist()]
         self.end = int(self._ends.argmax()) if self._ends.any() else None
         while self._decided < self.length and not self.masked[self._decided]:
             self._decided += 1
