@@ -187,7 +187,9 @@ def _schedule(said: _Said) -> dict[str, Any]:
     t_min, t_max = said.number("t_min", 0.4, 1e-3, 100.0), said.number("t_max", 0.8, 1e-3, 100.0)
     if t_min > t_max:
         raise InvalidValueError(
-            f"'t_min' {t_min:g} is above 't_max' {t_max:g}.", hint="The temperature falls from t_max.", param="t_min"
+            f"'t_min' {t_min:g} is above 't_max' {t_max:g}.",
+            hint="The temperature falls from t_max.",
+            param="t_min" if said.given("t_max") is None else "t_max",
         )
     return {"t_min": t_min, "t_max": t_max}
 

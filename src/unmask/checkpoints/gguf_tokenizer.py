@@ -27,7 +27,8 @@ _NAMED = ("bos", "eos", "eot", "eom", "unknown", "seperator", "padding", "mask")
 _CONFIG_NAMES = {"bos": "bos_token", "eos": "eos_token", "padding": "pad_token", "mask": "mask_token"}
 
 _LONGEST_TOKEN = 1024  # characters; all ways to cut a token in two are tried
-_MOST_MERGES = 2**21  # four times as many as the largest vocabulary in use has
+_MOST_MERGES = 2**20  # twice as many as the largest vocabulary in use has
+_MOST_CUTTING = 2**28  # characters copied by it; a vocabulary in use takes a tenth of that
 
 
 def gguf_tokenizer(header: GgufHeader) -> tuple[Tokenizer, dict[str, Any]]:
@@ -188,6 +189,8 @@ def _merges(metadata: _Metadata, vocabulary: _Vocabulary) -> list[tuple[str, str
 
 def _merges_by_score(vocabulary: _Vocabulary, scores: list[float]) -> list[tuple[str, str]]:
     plain, tokens = vocabulary.plain, vocabulary.tokens
+    if sum(len(text) ** 2 for text in plain) > _MOST_CUTTING:
+        raise ValueError("its tokens are too long, too many of them, to be cut in all ways")
     halves = (
         (-scores[index], plain[text[:cut]], plain[text[cut:]])
         for text, index in plain.items()

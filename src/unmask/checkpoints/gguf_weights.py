@@ -116,7 +116,7 @@ def _expanded(info: TensorInfo, content: NDArray[np.uint8], shape: tuple[int, ..
 
 
 def _unpermuted(tensor: Tensor, heads: int, name: str) -> Tensor:
-    rows, *columns = tensor.shape
+    rows, *columns = tensor.shape or (1,)
     if rows % (2 * heads):
         raise InvalidCheckpointError(
             f"'{name}' has {rows} rows, which are not {heads} heads of even size.",

@@ -108,7 +108,10 @@ class Config:
                 raise self._unimplemented(key, "plain rotary embeddings")
             values = values | {name: value for name, value in nested.items() if value is not None}
         said = Config(values, self.file)
-        return said.number("rope_theta", theta), said.number("partial_rotary_factor", share)
+        rotating = said.number("partial_rotary_factor", share)
+        if rotating > 1:
+            raise self.fault(f"'partial_rotary_factor' is {rotating:g}, above 1")
+        return said.number("rope_theta", theta), rotating
 
     def refuse_other_than(self, assumed: dict[str, Any]) -> None:
         """Raise if one of the keys is present with another value than the ``assumed`` one, which is implemented."""
