@@ -19,6 +19,7 @@ class RequestStats(msgspec.Struct, array_like=True):
 
     ``canvas_tokens``: positions sent through the model, prompt included, in both streams of a guided request.
     ``committed``: tokens committed, those beyond the end of the text included. ``blocks``: blocks begun.
+    ``cached``: prompt positions whose keys and values were known. ``evictions``: how often others needed its pages.
     Times are seconds since the engine received the request; ``first_block`` is None until that block is complete.
     """
 
@@ -29,6 +30,8 @@ class RequestStats(msgspec.Struct, array_like=True):
     queued: float = 0.0
     first_block: float | None = None
     total: float = 0.0
+    cached: int = 0
+    evictions: int = 0
 
 
 class CanvasEvent(msgspec.Struct, array_like=True):
@@ -69,6 +72,8 @@ class EngineStats(msgspec.Struct, array_like=True):
     steps: int = 0
     rows: int = 0
     tokens_committed: int = 0
+    pages_idle: int = 0
+    evictions: int = 0
 
 
 class StepReport(msgspec.Struct, array_like=True, tag="step"):

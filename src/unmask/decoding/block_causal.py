@@ -7,9 +7,10 @@ denoised at once: a new one is opened when the last is decided to ``add_threshol
 one block is denoised at a time: plain semi-autoregressive decoding.
 
 A finished block costs no forward of its own: its final keys and values are computed inside the next step's
-window and are exact from then on. Differences from the reference, none of which changes the text: blocks
-right of a committed end token are dropped, and decoding ends with the end token's block. At most
-``max_live_blocks`` are open at once.
+window and are exact from then on. Where blocks are counted from position 0 on, a long prompt may be computed in several
+forwards before the first block is opened; so may what an evicted request has lost. Differences from the reference,
+none of which changes the text: blocks right of a committed end token are dropped, and decoding ends with the end
+token's block. At most ``max_live_blocks`` are open at once.
 
 Under ``joint_threshold`` (LLaDA2.1) a block's committed tokens may be edited as long as it is live: when its masks
 are gone it goes on until a forward edits nothing, or for ``max_edit_steps`` forwards.
@@ -69,6 +70,8 @@ class BlockCausalDenoiser:
     their way there, then the active ones. ``cached`` is the end of the exact keys and values.
     """
 
+    interruptible = True  # what is live is computed anew in every forward
+
     def __init__(self, canvas: Canvas, params: DecodingParams, model: ModelInfo) -> None:
         self.canvas = canvas
         self.params = params
@@ -76,15 +79,32 @@ class BlockCausalDenoiser:
         self.blocks = [Block(0, self._first, 0, BlockState.TO_CACHE, activated=True)]
         self.blocks_begun = 0
         self.cached = 0
+        self.divisible = model.anchor == "start" and params.cache != "none"
+        self.unit = 0 if params.cache == "none" else params.block_length if model.anchor == "start" else None
         self._edits = RULE_TRAITS[params.rule].edits
+        self._live_rows = params.max_live_blocks * params.block_length
+        self._prefill_end = self._first if params.cache != "none" else 0
+        self._chunk_end = 0
+
+    @property
+    def final(self) -> int:
+        """Everything left of the active blocks."""
+        return self._next_cached()
+
+    @property
+    def coming_end(self) -> int:
+        """One block may be opened behind the last."""
+        return min(self.blocks[-1].end + self.params.block_length, self.canvas.length)
+
+    @property
+    def prefill_rows(self) -> int:
+        """What is final and has not been computed, or not been kept."""
+        return max(self._prefill_end - self.cached, 0)
 
     @property
     def most_rows(self) -> int:
-        """First the prompt with the first block; later the live blocks and as many on their way to the cache."""
-        if self.params.cache == "none":
-            return self.canvas.length
-        live = self.params.max_live_blocks * self.params.block_length
-        return min(self.canvas.length, max(self.canvas.prompt_length * (not self.cached) + live, 2 * live))
+        """The live blocks and as many on their way to the cache."""
+        return self.canvas.length if self.params.cache == "none" else min(self.canvas.length, 2 * self._live_rows)
 
     @property
     def most_forwards(self) -> int:
@@ -92,8 +112,17 @@ class BlockCausalDenoiser:
         blocks = -(-(self.canvas.length - self._first) // self.params.block_length)
         return self.canvas.length - self._first + blocks * self.params.max_edit_steps * self._edits
 
-    def next_window(self) -> Window:
+    def restart(self, cached: int) -> None:
+        """Everything left of the active blocks is on its way to the cache again, but what is there."""
+        active = [block for block in self.blocks if block.state is BlockState.ACTIVE]
+        self._prefill_end = self._next_cached() if self.params.cache != "none" else 0
+        self.blocks = [Block(0, self._next_cached(), 0, BlockState.TO_CACHE, activated=True), *active]
+        self.cached = cached
+
+    def next_window(self, room: int) -> Window:
         """Open and promote blocks, then compute everything that is not in the cache."""
+        if self.divisible and self.prefill_rows and self.prefill_rows + self._live_rows > room:
+            return self._chunk(room)
         self._open()
         for block, successor in zip(self.blocks, self.blocks[1:], strict=False):
             successor.activated |= block.progress >= self.params.activate_threshold
@@ -108,6 +137,9 @@ class BlockCausalDenoiser:
 
     def apply(self, decision: Decision) -> int:
         """Commit, count masks, retire finished blocks in order; drop what stands right of an end token."""
+        if self._chunk_end:
+            self.cached, self._chunk_end = self._chunk_end, 0
+            return 0
         self.cached = self._next_cached()
         for block in self.blocks:
             if block.state is BlockState.TO_CACHE:
@@ -124,6 +156,13 @@ class BlockCausalDenoiser:
         while len(self.blocks) > 1 and self.blocks[1].state is BlockState.IN_CACHE:
             del self.blocks[0]
         return newly
+
+    def _chunk(self, room: int) -> Window:
+        """As many whole blocks of the prefill as ``room`` allows."""
+        length = self.params.block_length
+        self._chunk_end = min((self.cached + room) // length * length, self._prefill_end)
+        visible = self.canvas.grid.visible(self.cached, self._chunk_end)
+        return Window(self.cached, self._chunk_end, self._chunk_end, visible, [], left=self._chunk_end - 1)
 
     def _open(self) -> None:
         """At most one new block per step, behind the last one."""

@@ -18,7 +18,13 @@ from unmask.params import DecodingParams, ModelInfo
 
 
 class FullAttentionDenoiser:
-    """The denoiser of one request under full attention."""
+    """The denoiser of one request under full attention. Nothing of what it computes is exact, or stays."""
+
+    unit = 0
+    divisible = False
+    cached = 0
+    final = 0
+    prefill_rows = 0
 
     def __init__(self, canvas: Canvas, params: DecodingParams, model: ModelInfo) -> None:
         self.canvas = canvas
@@ -27,6 +33,16 @@ class FullAttentionDenoiser:
         self.step_in_block = 0
         self.blocks_begun = 1
         self._opens_with_one = model.shifted and params.cache != "none"
+
+    @property
+    def coming_end(self) -> int:
+        """Attention goes to everything."""
+        return self.canvas.length
+
+    @property
+    def interruptible(self) -> bool:
+        """A block's first forward computes everything anew."""
+        return self.params.cache == "none" or self.step_in_block == 0
 
     @property
     def most_rows(self) -> int:
@@ -38,7 +54,10 @@ class FullAttentionDenoiser:
         """Rules with a schedule take at most as many forwards as positions; others commit something in each."""
         return self.canvas.length - self.canvas.prompt_length
 
-    def next_window(self) -> Window:
+    def restart(self, cached: int) -> None:
+        """Where it may be called there is nothing to lose."""
+
+    def next_window(self, room: int) -> Window:
         """The current block, with as much around it as the cache mode recomputes."""
         start, end, length = self.start, self.canvas.grid.block_end(self.start), self.canvas.length
         assert start < end, "a request without masks left should have ended"

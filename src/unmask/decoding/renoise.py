@@ -19,13 +19,17 @@ from unmask.params import DecodingParams, ModelInfo
 
 
 class RenoiseDenoiser:
-    """The denoiser of one request. ``encoded`` is the end of the exact keys and values."""
+    """The denoiser of one request. ``cached`` is the end of the exact keys and values."""
+
+    unit = 1
+    divisible = True
 
     def __init__(self, canvas: Canvas, params: DecodingParams, model: ModelInfo) -> None:
         self.canvas = canvas
         self.params = params
         self.start = canvas.prompt_length
-        self.encoded = 0
+        self.cached = 0
+        self._chunk_end = 0
         self.step = 0
         self.blocks_begun = 1
         self._vocab = model.vocab_size
@@ -34,10 +38,29 @@ class RenoiseDenoiser:
         self._renew()
 
     @property
+    def final(self) -> int:
+        """Everything left of the current canvas."""
+        return self.start
+
+    @property
+    def coming_end(self) -> int:
+        """The current canvas's end."""
+        return self._end()
+
+    @property
+    def interruptible(self) -> bool:
+        """A canvas builds on what its last forward predicted."""
+        return self.step == 0
+
+    @property
+    def prefill_rows(self) -> int:
+        """What is final and has not been encoded, or not been kept."""
+        return self.start - self.cached
+
+    @property
     def most_rows(self) -> int:
-        """First the prompt with the first canvas; then a finished canvas with the next."""
-        length = self.params.block_length
-        return max(self.canvas.prompt_length * (not self.encoded), length) + length
+        """One canvas."""
+        return self.params.block_length
 
     @property
     def most_forwards(self) -> int:
@@ -51,24 +74,34 @@ class RenoiseDenoiser:
         left = (self.params.steps - self.step) / self.params.steps
         return self.params.t_min + (self.params.t_max - self.params.t_min) * left
 
-    def next_window(self) -> Window:
+    def restart(self, cached: int) -> None:
+        """What is final will be encoded again."""
+        self.cached = cached
+
+    def next_window(self, room: int) -> Window:
         """What is final but not encoded, then the canvas, which sees everything."""
         end = self._end()
+        if self.prefill_rows and self.prefill_rows + end - self.start > room:
+            end = self._chunk_end = min(self.cached + room, self.start)
+            return Window(self.cached, end, end, np.arange(self.cached, end) + 1, [], end - 1, canvas_start=end)
         visible = None
-        if self.encoded < self.start:
-            visible = np.concatenate([np.arange(self.encoded, self.start) + 1, np.full(end - self.start, end)])
+        if self.cached < self.start:
+            visible = np.concatenate([np.arange(self.cached, self.start) + 1, np.full(end - self.start, end)])
         segment = Segment(self.start, end, AT_ONCE, temperature=self.temperature)
         return Window(
-            self.encoded, end, end, visible, [segment], self.start - 1,
+            self.cached, end, end, visible, [segment], self.start - 1,
             canvas_start=self.start, conditioned=self.step > 0,
         )  # fmt: skip
 
     def apply(self, decision: Decision) -> int:
         """Keep what was accepted and renoise the rest; or fix the likeliest tokens and begin the next canvas."""
+        if self._chunk_end:
+            self.cached, self._chunk_end = self._chunk_end, 0
+            return 0
         likeliest, entropy = decision.likeliest, decision.entropy
         assert likeliest is not None
         assert entropy is not None
-        self.encoded = self.start
+        self.cached = self.start
         self.step += 1
         same = self._likeliest is not None and bool((likeliest == self._likeliest).all())
         self._stable_steps = self._stable_steps + 1 if same else 0

@@ -18,30 +18,61 @@ from unmask.params import DecodingParams, ModelInfo
 class SubBlockDenoiser:
     """The denoiser of one request. ``cached`` is the end of the exact keys and values."""
 
+    divisible = True
+
     def __init__(self, canvas: Canvas, params: DecodingParams, model: ModelInfo) -> None:
         self.canvas = canvas
         self.params = params
         self.start = canvas.prompt_length // params.block_length * params.block_length
         self.cached = 0
+        self.unit = params.block_length
         self.blocks_begun = 1
+        self._chunk_end = 0
         self._step_in_block = 0
         self._refreshed = -1  # the sub-block for which the whole block has been computed
 
     @property
+    def final(self) -> int:
+        """Everything left of the current block."""
+        return self.start
+
+    @property
+    def coming_end(self) -> int:
+        """The current block's end."""
+        return self.canvas.grid.block_end(self.start)
+
+    @property
+    def interruptible(self) -> bool:
+        """Cache ``dual`` remembers a sub-block's neighbours as they were."""
+        return self.params.cache != "dual" or bool(self.canvas.masked[self.start])
+
+    @property
+    def prefill_rows(self) -> int:
+        """What is final and has not been computed, or not been kept."""
+        return self.start - self.cached
+
+    @property
     def most_rows(self) -> int:
-        """First the prompt with the first block; then one block."""
-        return self.canvas.prompt_length * (not self.cached) + self.params.block_length
+        """One block."""
+        return self.params.block_length
 
     @property
     def most_forwards(self) -> int:
         """Every forward commits a token."""
         return self.canvas.length - self.canvas.prompt_length
 
-    def next_window(self) -> Window:
+    def restart(self, cached: int) -> None:
+        """What is final, and the current block, will be computed again."""
+        self.cached = cached
+        self._refreshed = -1
+
+    def next_window(self, room: int) -> Window:
         """What is final but not in the cache, then the block or its sub-block."""
         start, end = self.start, self.canvas.grid.block_end(self.start)
         masked = self.canvas.masked[start:end]
         assert masked.any(), "a request without masks left should have ended"
+        if self.prefill_rows and self.prefill_rows + (end - start) * (not masked[0]) > room:
+            return self._chunk(room)
         if masked[0]:
             segment = Segment(start, start + 1, AT_ONCE)
             return Window(
@@ -58,6 +89,9 @@ class SubBlockDenoiser:
 
     def apply(self, decision: Decision) -> int:
         """Commit; move on to the next block when this one has no masks."""
+        if self._chunk_end:
+            self.cached, self._chunk_end = self._chunk_end, 0
+            return 0
         opening = self.canvas.masked[self.start]
         self.cached = self.start
         newly = self.canvas.commit(decision.positions, decision.tokens)
@@ -67,3 +101,10 @@ class SubBlockDenoiser:
             self.start, self._step_in_block = end, 0
             self.blocks_begun += self.start < self.canvas.length
         return newly
+
+    def _chunk(self, room: int) -> Window:
+        """As many whole blocks of the prefill as ``room`` allows."""
+        length = self.params.block_length
+        self._chunk_end = min((self.cached + room) // length * length, self.start)
+        visible = self.canvas.grid.visible(self.cached, self._chunk_end)
+        return Window(self.cached, self._chunk_end, self._chunk_end, visible, [], left=self._chunk_end - 1)

@@ -71,15 +71,54 @@ class Denoiser(Protocol):
     """Number of canvas blocks denoised so far, the current ones included."""
 
     @property
+    def unit(self) -> int | None:
+        """What keys and values of final tokens depend on ends at the next multiple of this.
+
+        0: they depend on all that is there, so others cannot use them. None: others with the same prompt can use those
+        of the whole prompt.
+        """
+
+    @property
+    def divisible(self) -> bool:
+        """Whether ``prefill_rows`` may be computed in several windows."""
+
+    @property
+    def cached(self) -> int:
+        """End of the keys and values that are exact and never change."""
+
+    @property
+    def final(self) -> int:
+        """End of the tokens that are final and whose keys and values will be exact after the next forward."""
+
+    @property
+    def coming_end(self) -> int:
+        """As far as the coming window may reach."""
+
+    @property
+    def interruptible(self) -> bool:
+        """Whether ``restart`` changes nothing of what is to come."""
+
+    @property
+    def prefill_rows(self) -> int:
+        """Final positions that have to be computed before anything else: the prompt, or all that was lost."""
+
+    @property
     def most_rows(self) -> int:
-        """The most rows that any coming window can have."""
+        """The most rows that any coming window can have besides ``prefill_rows``."""
 
     @property
     def most_forwards(self) -> int:
         """Forwards after which a request that has not ended is broken."""
 
-    def next_window(self) -> Window:
-        """The next forward; may open blocks for it. Call once per step, never after the end."""
+    def restart(self, cached: int) -> None:
+        """Go on with no keys and values but those of the first ``cached`` positions, which are final."""
+
+    def next_window(self, room: int) -> Window:
+        """The next forward; may open blocks for it. Call once per step, never after the end.
+
+        A divisible prefill of more than ``room`` rows, which are no fewer than ``most_rows``, is cut: the window then
+        has no segments.
+        """
 
     def apply(self, decision: Decision) -> int:
         """Take the decision on the forward that ``next_window`` described; the number of positions newly decided."""

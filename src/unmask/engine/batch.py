@@ -135,16 +135,23 @@ def candidates(layout: Layout, shifted: bool) -> Candidates:
             positions.append(position)
             rows.append(row)
             decided.append(np.where(open_[offset], -1, canvas.tokens[position]))
-    span_of_row, row_of_row = np.repeat(spans, counts), np.concatenate(rows)
+    span_of_row, row_of_row = (
+        np.repeat(np.array(spans, dtype=np.int64), np.array(counts, dtype=np.int64)),
+        _joined(rows),
+    )
     return Candidates(
         spans=span_of_row,
-        segments=np.repeat(np.arange(len(counts)), counts),
-        offsets=np.concatenate(offsets),
-        positions=np.concatenate(positions),
+        segments=np.repeat(np.arange(len(counts)), np.array(counts, dtype=np.int64)),
+        offsets=_joined(offsets),
+        positions=_joined(positions),
         rows=row_of_row,
         unconditional_rows=_unconditional_rows(layout, span_of_row, row_of_row),
-        decided=np.concatenate(decided),
+        decided=_joined(decided),
     )
+
+
+def _joined(parts: list[Ints]) -> Ints:
+    return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
 
 
 def _unconditional_rows(layout: Layout, spans: Ints, rows: Ints) -> Ints:

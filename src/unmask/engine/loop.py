@@ -13,6 +13,7 @@ import torch
 from unmask.checkpoints.directory import open_checkpoint
 from unmask.checkpoints.weights import Progress
 from unmask.engine import wire
+from unmask.engine.memory import KeyValueMemory
 from unmask.engine.options import EngineOptions
 from unmask.engine.pages import PAGE_TOKENS, PageLedger, pages_for
 from unmask.engine.runner import Commit, Runner
@@ -56,7 +57,8 @@ class EngineLoop:
         self.stats = EngineStats()
         self._pages = PageLedger(_cache_pages(options, model, self.model.context_length))
         self._runner = _new_runner(model, self._pages.total)
-        self._scheduler = Scheduler(options.max_running, options.max_rows, self._pages)
+        self._shares = options.prefix_cache
+        self._scheduler = Scheduler(options.max_running, options.max_rows, KeyValueMemory(self._pages))
         self._inbox: queue.SimpleQueue[wire.Command] = queue.SimpleQueue()
         self._stopping = False
 
@@ -98,7 +100,10 @@ class EngineLoop:
         match command:
             case wire.Submit(request_id, prompt_ids, params):
                 model, adapter = self.models[params.adapter], self._numbers.get(params.adapter)
-                self._scheduler.submit(Sequence(request_id, prompt_ids, params, model, time.monotonic(), adapter))
+                now = time.monotonic()
+                self._scheduler.submit(
+                    Sequence(request_id, prompt_ids, params, model, now, adapter, shares=self._shares)
+                )
             case wire.Cancel(request_id):
                 self._scheduler.remove(request_id)
             case wire.Shutdown():
@@ -139,6 +144,7 @@ class EngineLoop:
         stats, scheduler = self.stats, self._scheduler
         stats.running, stats.waiting = len(scheduler.running), len(scheduler.waiting)
         stats.pages_in_use, stats.pages_total = self._pages.in_use, self._pages.total
+        stats.pages_idle, stats.evictions = self._pages.idle, scheduler.evictions
         return copy(stats)
 
     def _check_integrity(self) -> None:

@@ -27,11 +27,12 @@ class EngineOptions:
     ``max_running``: requests that share a step. ``max_rows``: positions through the model in one step.
     ``kv_tokens``: capacity of the key/value pages in tokens, two whole contexts at least; 0 derives it from
     ``max_running``, the context and the memory of the device. ``max_context``: prompt and canvas tokens of a request;
-    0 takes the model's own limit. ``threads``: CPU threads of a forward; 0 takes all cores but one in an engine
-    process, and leaves it to torch in this one. ``adapter``: a LoRA directory merged at load. ``adapters``: directories
-    by name of those kept apart, for requests to choose from. ``attention``: "full" or "block_causal"; None takes what
-    the checkpoint says. ``dtype``: "auto" is float32 on CPUs, and what the checkpoint stores on GPUs. ``quantize``:
-    "int8" computes matrix products in 8 bits, on CPUs.
+    0 takes the model's own limit. ``prefix_cache``: whether requests may use the keys and values that others have
+    computed for the same tokens, where they are exact. ``threads``: CPU threads of a forward; 0 takes all cores but one
+    in an engine process, and leaves it to torch in this one. ``adapter``: a LoRA directory merged at load.
+    ``adapters``: directories by name of those kept apart, for requests to choose from. ``attention``: "full" or
+    "block_causal"; None takes what the checkpoint says. ``dtype``: "auto" is float32 on CPUs, and what the checkpoint
+    stores on GPUs. ``quantize``: "int8" computes matrix products in 8 bits, on CPUs.
     """
 
     model: str
@@ -45,6 +46,7 @@ class EngineOptions:
     max_rows: int = 4096
     kv_tokens: int = 0
     max_context: int = 0
+    prefix_cache: bool = True
     threads: int = 0
 
     def __post_init__(self) -> None:

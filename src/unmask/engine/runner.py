@@ -43,7 +43,7 @@ class Runner:
         self._cache = model.new_cache(pages * PAGE_TOKENS)
         self._end_ids = torch.tensor(model.spec.end_ids, dtype=torch.int64, device=model.device)
         self._most_rows = max(1, _LOGITS_BYTES // (model.spec.shape.vocab * 4))
-        # Shifted logits: the hidden row left of each stream's window, kept under the stream's first page.
+        # Shifted logits: the hidden row left of each stream's window, kept under the page that holds its position.
         kept = pages if model.spec.shifted else 0
         self._kept_rows = torch.zeros(kept, model.spec.shape.hidden, dtype=model.dtype, device=model.device)
 
@@ -55,11 +55,14 @@ class Runner:
         open_ = candidates(layout, spec.shifted)
         step = step_context(layout, device, spec.shape.sliding_window)
         parts = list(PartMaker(layout, open_, self._end_ids).parts(self._most_rows))
-        plan = CommitPlan(layout, open_, device)
+        plan = CommitPlan(layout, open_, device) if len(open_.rows) else None
 
+        self._copy_pages(spans)
         hidden = self.model.forward(step, self._cache)
         if spec.shifted:
             hidden = self._with_kept_rows(layout, hidden)
+        if plan is None:  # nothing but pieces of prefills
+            return _commits(layout, open_, np.empty(0, dtype=np.int64))
         proposals = self._propose(parts, len(open_.rows), hidden, step)
         decided = torch.where(plan.decide(proposals.token, proposals.score), proposals.token, -1)
         if not self._renoises:
@@ -68,12 +71,20 @@ class Runner:
         bits = torch.stack([decided, proposals.likeliest, proposals.score.view(torch.int64)]).cpu().numpy()
         return _commits(layout, open_, bits[0], bits[1], -bits[2].view(np.float64))
 
+    def _copy_pages(self, spans: list[Span]) -> None:
+        copies = [(copy.source, copy.target) for span in spans for copy in span.copies]
+        if copies:
+            slots = torch.tensor(copies)[:, :, None] * PAGE_TOKENS + torch.arange(PAGE_TOKENS)
+            sources, targets = slots.transpose(0, 1).flatten(1).to(self.model.device)
+            self._cache.copy(sources, targets)
+
     def _with_kept_rows(self, layout: Layout, hidden: Tensor) -> Tensor:
         """Append each span's kept row; then keep the row that its coming windows will need."""
-        pages = torch.tensor([span.first_page for span in layout.spans], device=hidden.device)
+        lefts = [span.page_of(max(span.window.start - 1, 0)) for span in layout.spans]
+        pages = torch.tensor(lefts, device=hidden.device)
         extended = torch.cat([hidden, self._kept_rows[pages]])
         new = [
-            (span.first_page, first_row + span.window.left - span.window.start)
+            (span.page_of(span.window.left), first_row + span.window.left - span.window.start)
             for span, first_row in zip(layout.spans, layout.first_rows, strict=False)
             if span.window.left >= span.window.start
         ]

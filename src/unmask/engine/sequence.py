@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from copy import copy
+from math import lcm
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from unmask.decoding.full_attention import FullAttentionDenoiser
 from unmask.decoding.renoise import RenoiseDenoiser
 from unmask.decoding.sub_block import SubBlockDenoiser
 from unmask.decoding.windows import Decision, Denoiser, Window
-from unmask.engine.pages import PAGE_TOKENS, pages_for
+from unmask.engine.pages import PAGE_TOKENS
 from unmask.errors import EngineFaultError
 from unmask.events import CanvasEvent, RequestStats
 from unmask.params import DecodingParams, DenoiserKind, ModelInfo
@@ -30,7 +31,10 @@ _DENOISERS: dict[DenoiserKind, Callable[[Canvas, DecodingParams, ModelInfo], Den
 class Sequence:
     """The live state of one request. Times are seconds on the loop's clock, passed in.
 
-    ``adapter``: the number of the adapter that its rows go through, if any.
+    ``adapter``: the number of the adapter that its rows go through, if any. ``shares``: whether others may use the keys
+    and values of its final tokens, and it theirs. ``turn``: its place in the order of submission. ``pages``, of each
+    stream, hold its positions in order; ``pinned`` are pages of the prefix cache that it has copied, and keeps from
+    being dropped. ``steps`` counts its denoising steps.
     """
 
     def __init__(
@@ -41,6 +45,8 @@ class Sequence:
         model: ModelInfo,
         now: float,
         adapter: int | None = None,
+        *,
+        shares: bool = True,
     ) -> None:
         self.request_id = request_id
         self.params = params
@@ -48,11 +54,17 @@ class Sequence:
         end_ids = () if params.ignore_eos else model.end_ids
         self.canvas = Canvas(prompt_ids, params, model, end_ids)
         self.denoiser = _DENOISERS[model.denoiser](self.canvas, params, model)
-        self.pages: list[int] = []
-        self._slots: list[NDArray[np.int64]] = []
+        self.turn = 0
+        self.pages: list[list[int]] = []
+        self.pinned: list[int] = []
+        self.steps = 0
         self.stats = RequestStats()
+        self.namespace: Hashable = (adapter, params.block_length)
+        self._unit_length, self._last_unit = self._units() if shares and self.streams == 1 else (0, 0)
+        self._shifted = model.shifted
+        self._slots: list[NDArray[np.int64]] = []
         self._told = len(prompt_ids)
-        self._arrived = now
+        self.arrived = now
 
     @property
     def streams(self) -> int:
@@ -60,16 +72,48 @@ class Sequence:
         return 2 if self.params.cfg_scale else 1
 
     @property
-    def pages_needed(self) -> int:
-        """Pages for prompt and whole canvas, in each stream."""
-        return pages_for(self.canvas.length) * self.streams
+    def most_rows(self) -> int:
+        """The most rows of any coming step, in all streams, besides those of a prefill."""
+        return self.denoiser.most_rows * self.streams
 
-    def admit(self, pages: list[int], now: float) -> None:
-        """Take over ``pages``: the slots of all positions, in order."""
-        self.pages = pages
-        firsts = np.array(pages, dtype=np.int64).reshape(self.streams, -1, 1) * PAGE_TOKENS
-        self._slots = list((firsts + np.arange(PAGE_TOKENS)).reshape(self.streams, -1)[:, : self.canvas.length])
-        self.stats.queued = now - self._arrived
+    @property
+    def first_rows(self) -> int:
+        """The rows that there must be room for in its first step."""
+        prefill = 0 if self.denoiser.divisible else self.denoiser.prefill_rows
+        return self.most_rows + prefill * self.streams
+
+    @property
+    def most_reusable(self) -> int:
+        """How many of its first positions need not be computed if others have computed the same.
+
+        With shifted logits the last final position is computed in any case: its row predicts what follows.
+        """
+        return max(self.denoiser.final - self._shifted, 0)
+
+    def unit(self, number: int) -> slice | None:
+        """The positions of the ``number``-th unit of the prefix cache; None if they are not all there and final."""
+        end = (number + 1) * self._unit_length
+        if number > self._last_unit or not 0 < end <= self.denoiser.final:
+            return None
+        return slice(end - self._unit_length, end)
+
+    def admit(self, pages: list[list[int]], pinned: list[int], cached: int, now: float) -> None:
+        """Run with ``pages`` of each stream, which hold what the first ``cached`` positions need."""
+        self.pinned = pinned
+        self.pages = [[] for _ in pages]
+        self._slots = [np.empty(0, dtype=np.int64) for _ in pages]
+        self.extend(pages)
+        self.denoiser.restart(cached)
+        if not self.stats.forwards:
+            self.stats.queued = now - self.arrived
+            self.stats.cached = min(cached, self.canvas.prompt_length)
+
+    def extend(self, pages: list[list[int]]) -> None:
+        """Go on with more ``pages`` of each stream."""
+        for stream, new in enumerate(pages):
+            self.pages[stream] += new
+            slots = (np.array(new, dtype=np.int64)[:, None] * PAGE_TOKENS + np.arange(PAGE_TOKENS)).ravel()
+            self._slots[stream] = np.concatenate([self._slots[stream], slots])
 
     def tokens(self, unconditional: bool) -> NDArray[np.int64]:
         """Tokens of all positions [length]; the ``unconditional`` stream has its prompt masked."""
@@ -81,7 +125,7 @@ class Sequence:
         return tokens
 
     def slots(self, unconditional: bool) -> NDArray[np.int64]:
-        """Cache slots of all positions [length]."""
+        """Cache slots of the first positions, as far as there are pages."""
         return self._slots[unconditional]
 
     def apply(self, window: Window, decision: Decision, now: float) -> int:
@@ -90,16 +134,17 @@ class Sequence:
         Raises ``EngineFaultError`` for a request that takes more forwards than any can need.
         """
         newly = self.denoiser.apply(decision)
+        self.steps += bool(window.segments)
         stats = self.stats
         stats.forwards += 1
         stats.committed += newly
         stats.blocks = self.denoiser.blocks_begun
         stats.canvas_tokens += (window.end - window.start) * self.streams
-        stats.total = now - self._arrived
+        stats.total = now - self.arrived
         if stats.first_block is None and (self.canvas.first_block_decided or self.canvas.finish):
             stats.first_block = stats.total
-        if not self.canvas.finish and stats.forwards >= self.denoiser.most_forwards:
-            raise EngineFaultError(f"{stats.forwards} forwards did not decide {self.canvas.length} positions.")
+        if not self.canvas.finish and self.steps >= self.denoiser.most_forwards:
+            raise EngineFaultError(f"{self.steps} forwards did not decide {self.canvas.length} positions.")
         return newly
 
     def event(self) -> CanvasEvent | None:
@@ -112,3 +157,8 @@ class Sequence:
         self._told = canvas.text_end
         frame = canvas.tokens[canvas.prompt_length :].tolist() if self.params.frames else None
         return CanvasEvent(self.request_id, new, copy(self.stats), finish, finish == "stop", frame)
+
+    def _units(self) -> tuple[int, int]:
+        """The length of a unit of the prefix cache, and the number of the last one that there may be."""
+        unit = self.denoiser.unit
+        return (self.canvas.prompt_length, 0) if unit is None else (lcm(unit, PAGE_TOKENS), self.canvas.length)

@@ -63,6 +63,11 @@ class KeyValueCache:
         self.layers = layers
         self.predicted = predicted
 
+    def copy(self, sources: Tensor, targets: Tensor) -> None:
+        """What the slots ``sources`` [n] hold is in ``targets`` [n] too; all are read before any is written."""
+        for layer in self.layers:
+            layer[targets] = layer[sources]
+
 
 class Model(ABC):
     """A loaded model: ``forward`` gives hidden rows, ``head`` the logits of those rows that need them.

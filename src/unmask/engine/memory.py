@@ -1,0 +1,78 @@
+"""Which request holds which pages. They come as a canvas opens up, and go when its request ends or is evicted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from unmask.engine.pages import PAGE_TOKENS, PageLedger, pages_for
+from unmask.engine.prefix import PrefixCache
+from unmask.engine.sequence import Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class PageCopy:
+    """What page ``source`` holds is wanted in page ``target`` too, before the step writes anything."""
+
+    source: int
+    target: int
+
+
+class KeyValueMemory:
+    """The pages of one engine. A request begins with those that others have filled with the same final tokens."""
+
+    def __init__(self, ledger: PageLedger) -> None:
+        self.ledger = ledger
+        self._prefixes = PrefixCache(ledger)
+
+    def awaited(self, sequence: Sequence) -> bool:
+        """Whether a running request is just computing what ``sequence`` begins with."""
+        return self._prefixes.awaited(sequence)
+
+    def admit(self, sequence: Sequence, spare: int, now: float) -> list[PageCopy] | None:
+        """Let ``sequence`` run with the pages of its first forward, if ``spare`` pages are left besides.
+
+        The copies that it needs first; None if there is no room.
+        """
+        units = self._prefixes.known(sequence)
+        known = [page for unit in units for page in unit.pages]
+        cached = min(sum(unit.length for unit in units), sequence.most_reusable)
+        whole = cached // PAGE_TOKENS  # pages that it only reads
+        missing = pages_for(sequence.denoiser.coming_end) - whole
+        self.ledger.use(known)  # else making room might drop them
+        if not self._make_room(missing * sequence.streams + spare):
+            self.ledger.give_back(known)
+            return None
+        claim = pages_for(sequence.canvas.length) - whole
+        own = [self.ledger.take(missing, claim) for _ in range(sequence.streams)]
+        copies = [PageCopy(page, own[0][0]) for page in known[whole : pages_for(cached)]]
+        sequence.admit([[*known[:whole], *pages] for pages in own], known[whole:], cached, now)
+        self._prefixes.join(sequence, units)
+        return copies
+
+    def grow(self, sequence: Sequence) -> bool:
+        """The pages that the next forward of ``sequence`` needs besides; False if there is no room."""
+        self._prefixes.offer(sequence)
+        missing = pages_for(sequence.denoiser.coming_end) - len(sequence.pages[0])
+        if missing <= 0:
+            return True
+        if not self._make_room(missing * sequence.streams):
+            return False
+        claim = pages_for(sequence.canvas.length) - len(sequence.pages[0])
+        sequence.extend([self.ledger.take(missing, claim, after=pages[-1]) for pages in sequence.pages])
+        return True
+
+    def release(self, sequence: Sequence) -> None:
+        """Take all pages from ``sequence``; those that the prefix cache keeps are not lost."""
+        self._prefixes.offer(sequence)
+        self._prefixes.leave(sequence)
+        for pages in sequence.pages:
+            self.ledger.give_up_claim(pages[-1], pages_for(sequence.canvas.length) - len(pages))
+            self.ledger.give_back(pages)
+        self.ledger.give_back(sequence.pinned)
+        sequence.pages, sequence.pinned = [], []
+
+    def _make_room(self, count: int) -> bool:
+        while self.ledger.free < count:
+            if not self._prefixes.drop_oldest():
+                return False
+        return True

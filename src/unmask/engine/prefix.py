@@ -1,0 +1,119 @@
+"""The prefix cache: exact keys and values of committed tokens, kept for requests that begin with the same tokens.
+
+What a final position's keys and values depend on ends with its *unit*: the blocks that share its pages, or the whole
+prompt where that is attended as one. Units form chains from position 0 on, found by their tokens themselves (never by a
+hash of them, which may collide). A unit that nobody uses stays until its pages are wanted, least recently used first.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from unmask.engine.pages import PAGE_TOKENS, PageLedger, pages_for
+from unmask.engine.sequence import Sequence
+
+Key = tuple[Hashable, bytes]
+
+
+@dataclass(eq=False, slots=True)
+class Unit:
+    """``pages`` that hold the ``length`` tokens of ``key``, behind the unit or the namespace that they follow."""
+
+    key: Key
+    length: int
+    pages: list[int]
+
+
+@dataclass(slots=True)
+class _User:
+    """A running request: the ``units`` it uses, in order, and the key of the one that it is ``coming`` up with.
+
+    ``adds`` until another request has added the same tokens before, in pages of its own.
+    """
+
+    units: list[Unit]
+    coming: Key | None = None
+    adds: bool = True
+
+
+class PrefixCache:
+    """All chains of units. Who uses a unit uses all units before it."""
+
+    def __init__(self, ledger: PageLedger) -> None:
+        self._ledger = ledger
+        self._units: OrderedDict[Key, Unit] = OrderedDict()  # least recently used first
+        self._users: dict[str, _User] = {}
+        self._coming: set[Key] = set()
+
+    def known(self, sequence: Sequence) -> list[Unit]:
+        """The longest chain that the final tokens of ``sequence`` begin with."""
+        units: list[Unit] = []
+        while (key := _next_key(sequence, units)) is not None and key in self._units:
+            units.append(self._units[key])
+        return units
+
+    def awaited(self, sequence: Sequence) -> bool:
+        """Whether a running request is just computing what ``sequence`` needs next."""
+        return _next_key(sequence, self.known(sequence)) in self._coming
+
+    def join(self, sequence: Sequence, units: list[Unit]) -> None:
+        """``sequence`` runs, and uses ``units``."""
+        user = self._users[sequence.request_id] = _User(units)
+        self._announce(sequence, user)
+
+    def offer(self, sequence: Sequence) -> None:
+        """Keep what of ``sequence`` has become exact."""
+        user = self._users[sequence.request_id]
+        while user.adds and (span := sequence.unit(len(user.units))) and span.stop <= sequence.denoiser.cached:
+            key = _key(sequence, user.units, span)
+            user.adds = key not in self._units
+            if user.adds:
+                unit = Unit(
+                    key, span.stop - span.start, sequence.pages[0][span.start // PAGE_TOKENS : pages_for(span.stop)]
+                )
+                self._ledger.keep(unit.pages)
+                self._units[key] = unit
+                user.units.append(unit)
+            self._announce(sequence, user)
+
+    def leave(self, sequence: Sequence) -> None:
+        """``sequence`` runs no more."""
+        user = self._users.pop(sequence.request_id)
+        self._retract(user)
+        self._touch(user.units)
+
+    def drop_oldest(self) -> bool:
+        """Free the least recently used unit that nobody uses; whether there was one."""
+        for unit in self._units.values():
+            if all(map(self._ledger.unused, unit.pages)):
+                del self._units[unit.key]
+                self._ledger.drop(unit.pages)
+                return True
+        return False
+
+    def _announce(self, sequence: Sequence, user: _User) -> None:
+        self._retract(user)
+        user.coming = _next_key(sequence, user.units) if user.adds else None
+        if user.coming is not None:
+            self._coming.add(user.coming)
+
+    def _retract(self, user: _User) -> None:
+        if user.coming is not None:
+            self._coming.discard(user.coming)
+
+    def _touch(self, units: list[Unit]) -> None:
+        """The end of a chain is forgotten before its beginning."""
+        for unit in reversed(units):
+            self._units.move_to_end(unit.key)
+
+
+def _next_key(sequence: Sequence, units: list[Unit]) -> Key | None:
+    """What follows ``units`` in ``sequence``; None if there is no further unit of final tokens."""
+    span = sequence.unit(len(units))
+    return None if span is None else _key(sequence, units, span)
+
+
+def _key(sequence: Sequence, units: list[Unit], span: slice) -> Key:
+    return (units[-1] if units else sequence.namespace, sequence.canvas.tokens[span].tobytes())
