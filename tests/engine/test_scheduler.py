@@ -47,7 +47,9 @@ class SchedulerMachine(RuleBasedStateMachine):
     def submit(self, prompt, tail, max_tokens, block_length, guided):
         info = self.info
         cfg_scale = 1.0 if guided == 5 and info.mask_id is not None else None
-        params = GenerationParams(max_tokens=min(max_tokens, CONTEXT - prompt), block_length=block_length, cfg_scale=cfg_scale)
+        params = GenerationParams(
+            max_tokens=min(max_tokens, CONTEXT - prompt), block_length=block_length, cfg_scale=cfg_scale
+        )
         prompt_ids = ([1] * prompt + [2] * tail)[-prompt:]
         sequence = Sequence(str(self.count), prompt_ids, resolve(params, info, prompt), info, 0.0)
         self.scheduler.submit(sequence)

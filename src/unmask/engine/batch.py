@@ -194,9 +194,8 @@ def _keys(spans: list[Span], device: torch.device) -> Tensor | slice:
     seen = [span.sequence.slots(span.unconditional)[: span.window.key_end] for span in spans]
     if len(spans) == 1:
         (slots,) = seen
-        first, last = int(slots[0]), int(slots[-1])
-        if last - first == len(slots) - 1:  # pages ascend, so this says that there is no gap
-            return slice(first, last + 1)
+        if (np.diff(slots) == 1).all():
+            return slice(int(slots[0]), int(slots[-1]) + 1)
     keys = np.empty((len(spans), len(seen[-1])), dtype=np.int64)
     for line, slots in zip(keys, seen, strict=True):
         line[: len(slots)] = slots
