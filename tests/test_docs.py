@@ -206,7 +206,8 @@ def test_documented_defaults_are_in_force():
 def test_every_option_named_anywhere_exists():
     """Command-line options in the pages and the README are those of a command, or of a script that the line names."""
     commands = typer.main.get_command(app).commands.values()
-    known = {option for command in commands for parameter in command.params for option in parameter.opts}
+    parameters = [parameter for command in commands for parameter in command.params]
+    known = {option for parameter in parameters for option in [*parameter.opts, *parameter.secondary_opts]}
     known |= {"--help", "--version"}
     for page in [ROOT / "README.md", *DOCS.rglob("*.md")]:
         for line in page.read_text().splitlines():

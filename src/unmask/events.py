@@ -74,6 +74,8 @@ class EngineStats(msgspec.Struct, array_like=True):
     tokens_committed: int = 0
     pages_idle: int = 0
     evictions: int = 0
+    prompt_tokens: int = 0
+    prompt_tokens_cached: int = 0
 
 
 class StepReport(msgspec.Struct, array_like=True, tag="step"):

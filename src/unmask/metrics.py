@@ -21,6 +21,7 @@ _GAUGES: dict[str, tuple[str, Callable[[EngineStats], int]]] = {
     "unmask_requests_running": ("Requests that share the current step.", lambda stats: stats.running),
     "unmask_requests_waiting": ("Requests waiting to be admitted.", lambda stats: stats.waiting),
     "unmask_kv_pages_in_use": ("Key/value pages held by running requests.", lambda stats: stats.pages_in_use),
+    "unmask_kv_pages_idle": ("Key/value pages kept for prompts that begin alike.", lambda stats: stats.pages_idle),
     "unmask_kv_pages_total": ("Key/value pages there are.", lambda stats: stats.pages_total),
 }
 
@@ -31,6 +32,12 @@ _COUNTERS: dict[str, tuple[str, Callable[[EngineStats], int]]] = {
     ),
     "unmask_canvas_tokens_computed": ("Positions sent through the model.", lambda stats: stats.rows),
     "unmask_tokens_committed": ("Tokens committed.", lambda stats: stats.tokens_committed),
+    "unmask_evictions": ("Requests that had to wait again because others needed their pages.", lambda s: s.evictions),
+    "unmask_prompt_tokens": ("Prompt tokens of admitted requests.", lambda stats: stats.prompt_tokens),
+    "unmask_prompt_tokens_cached": (
+        "Those whose keys and values were known.",
+        lambda stats: stats.prompt_tokens_cached,
+    ),
 }
 
 

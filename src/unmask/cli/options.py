@@ -42,6 +42,9 @@ MaxContext = Annotated[
         envvar="UNMASK_MAX_CONTEXT", min=0, help="Prompt and answer tokens of a request; 0 takes the model's limit."
     ),
 ]
+PrefixCache = Annotated[
+    bool, typer.Option(envvar="UNMASK_PREFIX_CACHE", help="Compute what prompts begin with once, where that is exact.")
+]
 Threads = Annotated[
     int,
     typer.Option(

@@ -43,6 +43,7 @@ def serve(
     max_rows: options.MaxRows = 4096,
     kv_tokens: options.KvTokens = 0,
     max_context: options.MaxContext = 0,
+    prefix_cache: options.PrefixCache = True,
     threads: options.Threads = 0,
 ) -> None:
     """Serve MODEL over HTTP until interrupted."""
@@ -69,6 +70,7 @@ def serve(
         max_rows=max_rows,
         kv_tokens=kv_tokens,
         max_context=max_context,
+        prefix_cache=prefix_cache,
         threads=threads,
     )
     settings = ServerSettings(

@@ -145,6 +145,7 @@ class EngineLoop:
         stats.running, stats.waiting = len(scheduler.running), len(scheduler.waiting)
         stats.pages_in_use, stats.pages_total = self._pages.in_use, self._pages.total
         stats.pages_idle, stats.evictions = self._pages.idle, scheduler.evictions
+        stats.prompt_tokens, stats.prompt_tokens_cached = scheduler.prompt_tokens, scheduler.prompt_tokens_cached
         return copy(stats)
 
     def _check_integrity(self) -> None:

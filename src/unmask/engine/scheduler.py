@@ -50,7 +50,7 @@ class Scheduler:
     def __init__(self, max_running: int, max_rows: int, memory: KeyValueMemory) -> None:
         self.waiting: deque[Sequence] = deque()
         self.running: dict[str, Sequence] = {}
-        self.evictions = 0
+        self.evictions = self.prompt_tokens = self.prompt_tokens_cached = 0
         self._turns = 0
         self._budget = 0
         self._memory = memory
@@ -94,9 +94,15 @@ class Scheduler:
                 return True
             self.waiting.popleft()
             self.running[head.request_id] = head
+            self._count(head)
             self._budget -= head.first_rows
             spans.append(self._span(head, head.first_rows, copies))
         return False
+
+    def _count(self, sequence: Sequence) -> None:
+        if not sequence.stats.evictions:
+            self.prompt_tokens += sequence.canvas.prompt_length
+            self.prompt_tokens_cached += sequence.stats.cached
 
     def _span(self, sequence: Sequence, reserved: int, copies: list[PageCopy]) -> Span:
         """The next window of ``sequence``, which takes what it needs beyond its ``reserved`` rows from the budget."""

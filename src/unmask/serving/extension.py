@@ -58,6 +58,7 @@ _DECODING = tuple({field.name for field in fields(GenerationParams)} & {*UnmaskO
 class GenerationReport(msgspec.Struct, frozen=True):
     """The response's ``unmask`` object: what the request cost, and the parameters that were really used.
 
+    ``cached_tokens``: prompt tokens whose keys and values were known. ``evictions``: how often others needed its pages.
     Times are milliseconds since the engine received the request; ``ttfb_ms`` is the time to the first block, null if
     a stop string ended the text before that block was complete.
     """
@@ -67,6 +68,8 @@ class GenerationReport(msgspec.Struct, frozen=True):
     tokens_per_forward: float
     canvas_tokens: int
     discarded_tokens: int
+    cached_tokens: int
+    evictions: int
     queue_ms: float
     ttfb_ms: float | None
     total_ms: float
@@ -83,6 +86,8 @@ class GenerationReport(msgspec.Struct, frozen=True):
             tokens_per_forward=round(completion.tokens_per_forward, 3),
             canvas_tokens=stats.canvas_tokens,
             discarded_tokens=completion.discarded_tokens,
+            cached_tokens=stats.cached,
+            evictions=stats.evictions,
             queue_ms=_milliseconds(stats.queued),
             ttfb_ms=None if stats.first_block is None else _milliseconds(stats.first_block),
             total_ms=_milliseconds(stats.total),

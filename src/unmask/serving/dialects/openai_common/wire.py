@@ -61,19 +61,27 @@ class OpenAIRequest(WireModel):
     stop_token_ids: Annotated[Any, Only([])] = None
 
 
+class PromptTokensDetails(msgspec.Struct, frozen=True):
+    """How many of the prompt tokens were found in the prefix cache."""
+
+    cached_tokens: int
+
+
 class Usage(msgspec.Struct, frozen=True):
     """Tokens billed: committed tokens up to and including the end token, never noisy ones."""
 
     prompt_tokens: int
     completion_tokens: int
     total_tokens: int
+    prompt_tokens_details: PromptTokensDetails
 
     @classmethod
     def of(cls, completions: Sequence[Completion]) -> Usage:
         """The usage of one response, which brings ``completions``."""
         prompt = sum(completion.prompt_tokens for completion in completions)
         answer = sum(completion.completion_tokens for completion in completions)
-        return cls(prompt, answer, prompt + answer)
+        cached = sum(completion.stats.cached for completion in completions)
+        return cls(prompt, answer, prompt + answer, PromptTokensDetails(cached))
 
 
 class Chunk(msgspec.Struct, frozen=True, kw_only=True):
