@@ -36,8 +36,7 @@ class Grid:
 
     def visible(self, start: int, end: int) -> NDArray[np.int64] | None:
         """Up to where each row sees: the end of its own block; None if that is ``end`` for all of them."""
-        ends = self.block_ends(start, end)
-        return None if (ends == end).all() else ends
+        return None if self.block_end(start) == end else self.block_ends(start, end)
 
     @classmethod
     def covering(cls, prompt: int, anchor: Anchor, block_length: int, tokens: int, context_length: int) -> Grid:
