@@ -16,8 +16,9 @@ from unmask.decoding.sub_block import SubBlockDenoiser
 from unmask.decoding.windows import Decision, Denoiser, Window
 from unmask.engine.pages import PAGE_TOKENS, pages_for
 from unmask.errors import EngineFaultError
-from unmask.events import CanvasEvent, RequestStats
+from unmask.events import CanvasEvent, FinishReason, RequestStats
 from unmask.params import DecodingParams, DenoiserKind, ModelInfo
+from unmask.terms import PLAIN, Terms
 
 _DENOISERS: dict[DenoiserKind, Callable[[Canvas, DecodingParams, ModelInfo], Denoiser]] = {
     "full": FullAttentionDenoiser,
@@ -30,7 +31,7 @@ _DENOISERS: dict[DenoiserKind, Callable[[Canvas, DecodingParams, ModelInfo], Den
 class Sequence:
     """The live state of one request. Times are seconds on the loop's clock, passed in.
 
-    ``adapter``: the number of the adapter that its rows go through, if any.
+    ``adapter``: the number of the adapter that its rows go through, if any. ``terms``: how urgent it is, and for whom.
     """
 
     def __init__(
@@ -41,8 +42,11 @@ class Sequence:
         model: ModelInfo,
         now: float,
         adapter: int | None = None,
+        terms: Terms = PLAIN,
     ) -> None:
         self.request_id = request_id
+        self.terms = terms
+        self.arrived = now
         self.params = params
         self.adapter = adapter
         end_ids = () if params.ignore_eos else model.end_ids
@@ -52,12 +56,16 @@ class Sequence:
         self._slots: list[NDArray[np.int64]] = []
         self.stats = RequestStats()
         self._told = len(prompt_ids)
-        self._arrived = now
 
     @property
     def streams(self) -> int:
         """How often each position goes through a forward: twice under classifier-free guidance."""
         return 2 if self.params.cfg_scale else 1
+
+    @property
+    def most_rows(self) -> int:
+        """The most rows that any coming step of it can have, in all its streams."""
+        return self.denoiser.most_rows * self.streams
 
     @property
     def pages_needed(self) -> int:
@@ -69,7 +77,12 @@ class Sequence:
         self.pages = pages
         firsts = np.array(pages, dtype=np.int64).reshape(self.streams, -1, 1) * PAGE_TOKENS
         self._slots = list((firsts + np.arange(PAGE_TOKENS)).reshape(self.streams, -1)[:, : self.canvas.length])
-        self.stats.queued = now - self._arrived
+        self.stats.queued = now - self.arrived
+
+    def relax(self, params: DecodingParams) -> None:
+        """Decode under ``params`` from the first forward on; what they change is told in the stats."""
+        self.stats.relaxed = {"threshold": params.threshold} if params.threshold != self.params.threshold else {}
+        self.params = params
 
     def tokens(self, unconditional: bool) -> NDArray[np.int64]:
         """Tokens of all positions [length]; the ``unconditional`` stream has its prompt masked."""
@@ -95,17 +108,17 @@ class Sequence:
         stats.committed += newly
         stats.blocks = self.denoiser.blocks_begun
         stats.canvas_tokens += (window.end - window.start) * self.streams
-        stats.total = now - self._arrived
+        stats.total = now - self.arrived
         if stats.first_block is None and (self.canvas.first_block_decided or self.canvas.finish):
             stats.first_block = stats.total
         if not self.canvas.finish and stats.forwards >= self.denoiser.most_forwards:
             raise EngineFaultError(f"{stats.forwards} forwards did not decide {self.canvas.length} positions.")
         return newly
 
-    def event(self) -> CanvasEvent | None:
-        """What is new since the last event; None if nothing is."""
+    def event(self, cut: FinishReason | None = None) -> CanvasEvent | None:
+        """What is new since the last event; None if nothing is. ``cut``: why the request ends before its time."""
         canvas = self.canvas
-        finish = canvas.finish
+        finish: FinishReason | None = cut or canvas.finish
         if canvas.text_end == self._told and finish is None and not self.params.frames:
             return None
         new = canvas.tokens[self._told : canvas.text_end].tolist()
