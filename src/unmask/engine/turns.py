@@ -34,34 +34,32 @@ class Turns:
 
     def __init__(self) -> None:
         self._credit = 0.0
-        self._step = 0
-        self._last: dict[str, int] = {}  # by batch request: the step that it last took part in, or joined in
+        self._order: list[str] = []  # the running batch requests; whose turn is next stands first
 
     def next(self, running: Collection[Sequence]) -> list[Sequence]:
         """Those of the coming step, in the order of ``running``: all, unless both priorities are among them.
 
-        Then batch requests take turns, the longest paused first, as far as the credit reaches that interactive rows
-        have earned them. What is left of it is kept for one that needs more, and void when none waits.
+        Then batch requests take turns, as far as the credit reaches that interactive rows have earned them. What is
+        left of it is kept for the next of them, which may need more, and void if none has to wait.
         """
-        self._step += 1
-        batch = [sequence for sequence in running if sequence.terms.priority == "batch"]
-        self._last = {s.request_id: self._last.get(s.request_id, self._step) for s in batch}
-        paused = dict.fromkeys(self._last)
+        batch = {one.request_id: one.most_rows for one in running if one.terms.priority == "batch"}
+        known = [name for name in self._order if name in batch]
+        self._order = known + [name for name in batch if name not in set(known)]
         if len(batch) == len(running):
             self._credit = 0.0
-            paused.clear()
-        else:
-            interactive = sum(s.most_rows for s in running) - sum(s.most_rows for s in batch)
-            self._credit += _BESIDE * interactive
-            self._spend(sorted(batch, key=lambda s: self._last[s.request_id]), paused)
-        attending = [sequence for sequence in running if sequence.request_id not in paused]
-        self._last |= {s.request_id: self._step for s in attending if s.request_id in self._last}
-        return attending
+            return list(running)
+        interactive = sum(one.most_rows for one in running) - sum(batch.values())
+        self._credit += _BESIDE * interactive
+        count = self._affordable(batch)
+        paused = set(self._order[count:])
+        self._order = self._order[count:] + self._order[:count]
+        return [one for one in running if one.request_id not in paused]
 
-    def _spend(self, batch: list[Sequence], paused: dict[str, None]) -> None:
-        for sequence in batch:
-            if sequence.most_rows > self._credit:
-                return
-            self._credit -= sequence.most_rows
-            del paused[sequence.request_id]
+    def _affordable(self, rows: dict[str, int]) -> int:
+        """How many of the order, from the first on, the credit pays for; it pays."""
+        for count, name in enumerate(self._order):
+            if rows[name] > self._credit:
+                return count
+            self._credit -= rows[name]
         self._credit = 0.0
+        return len(self._order)
