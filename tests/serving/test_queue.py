@@ -230,10 +230,12 @@ async def test_a_service_class_tells_the_threshold_it_gave(single):
 
 
 async def test_the_official_client_knows_the_refusal():
+    message = {"role": "user", "content": "a"}
     async with serving(capacity=0) as fake:
-        async with openai.AsyncOpenAI(base_url=f"{fake.url}/v1", api_key="x", max_retries=0) as client:
+        client = openai.AsyncOpenAI(base_url=f"{fake.url}/v1", api_key="x", max_retries=0)
+        async with client:
             with pytest.raises(openai.RateLimitError):
-                await client.chat.completions.create(model="unmask-tiny", messages=[{"role": "user", "content": "a"}])
+                await client.chat.completions.create(model="unmask-tiny", messages=[message])
 
 
 async def test_an_engine_that_is_down_says_when_to_ask_again():
