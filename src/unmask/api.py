@@ -19,6 +19,7 @@ from unmask.engine.thread import ThreadEngine
 from unmask.errors import InvalidValueError, UnmaskError
 from unmask.params import GenerationParams, ModelInfo
 from unmask.resolve import resolve
+from unmask.terms import resolve_terms
 
 Prompt = str | list[int] | list[dict[str, str]]
 
@@ -58,7 +59,7 @@ class LLM:
         done: dict[str, Completion] = {}
         try:
             for request_id, request in zip(running, requests, strict=True):
-                self._loop.send(wire.Submit(request_id, request.prompt_ids, request.params))
+                self._loop.send(wire.Submit(request_id, request.prompt_ids, request.params, request.terms))
             while len(done) < len(requests):
                 for event in self._loop.step().events:
                     if event.error is not None:
@@ -144,7 +145,8 @@ def _request(
 ) -> TextRequest:
     params = params or GenerationParams()
     ids = prompts.encode(prompt, raw=raw)
-    return TextRequest(ids, resolve(params, model, len(ids)), params.stop)
+    decoding = resolve(params, model, len(ids))
+    return TextRequest(ids, decoding, params.stop, resolve_terms(params, model, decoding))
 
 
 def _variant(models: dict[str, ModelInfo], adapter: str) -> ModelInfo:

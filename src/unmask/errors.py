@@ -11,16 +11,22 @@ from typing import ClassVar
 
 
 class UnmaskError(Exception):
-    """Base of the catalogue: ``code``, ``status``, ``message``, optional ``hint`` and ``param``."""
+    """Base of the catalogue: ``code``, ``status``, ``message``, optional ``hint`` and ``param``.
+
+    ``retry_after``: the seconds after which the same request may be served, where that is known.
+    """
 
     code: ClassVar[str] = "internal_error"
     status: ClassVar[int] = 500
 
-    def __init__(self, message: str, *, hint: str = "", param: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, hint: str = "", param: str | None = None, retry_after: int | None = None
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
         self.param = param
+        self.retry_after = retry_after
 
     def __str__(self) -> str:
         return f"{self.message} {self.hint}".strip()
@@ -78,6 +84,13 @@ class QueueFullError(UnmaskError):
     """Too many requests are waiting already; try again later."""
 
     code = "queue_full"
+    status = 429
+
+
+class QueueTimeoutError(UnmaskError):
+    """The request has waited as long as it may, and nothing of its answer was begun; try again later."""
+
+    code = "queue_timeout"
     status = 503
 
 

@@ -6,11 +6,12 @@ One ``StepReport`` crosses the process border after each denoising step. Committ
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
-FinishReason = Literal["stop", "length"]
+FinishReason = Literal["stop", "length", "timeout"]
+WireFinish = Literal["stop", "length"]
 NO_TOKEN = -1  # in frames of models without a mask token: nothing stands here yet
 
 
@@ -21,6 +22,9 @@ class RequestStats(msgspec.Struct, array_like=True):
     ``committed``: tokens committed, those beyond the end of the text included. ``blocks``: blocks begun.
     ``cached``: prompt positions whose keys and values were known. ``evictions``: how often others needed its pages.
     Times are seconds since the engine received the request; ``first_block`` is None until that block is complete.
+    ``relaxed``: parameters that a service class changed when the request was admitted. ``estimates``: the forwards
+    that the request was expected to take in all, on arrival and after its first block; None where it was too early
+    to tell (``engine/estimate.py``).
     """
 
     forwards: int = 0
@@ -32,6 +36,8 @@ class RequestStats(msgspec.Struct, array_like=True):
     total: float = 0.0
     cached: int = 0
     evictions: int = 0
+    relaxed: dict[str, Any] = {}
+    estimates: tuple[float | None, float | None] = (None, None)
 
 
 class CanvasEvent(msgspec.Struct, array_like=True):
@@ -60,6 +66,11 @@ class CanvasEvent(msgspec.Struct, array_like=True):
     def failure(cls, request_id: str, code: str, message: str) -> CanvasEvent:
         """The last event of a request that ended in an error."""
         return cls(request_id, [], RequestStats(), error=(code, message))
+
+
+def wire_finish(finish: FinishReason) -> WireFinish:
+    """``finish`` in words that clients of other servers know: an answer cut by time is cut short like any other."""
+    return "length" if finish == "timeout" else finish
 
 
 class EngineStats(msgspec.Struct, array_like=True):

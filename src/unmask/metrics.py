@@ -15,6 +15,7 @@ from unmask.params import ModelInfo
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 _STEP_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+_ERRORS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0)
 _COUNTS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256)
 
 _GAUGES: dict[str, tuple[str, Callable[[EngineStats], int]]] = {
@@ -71,6 +72,18 @@ class Metrics:
         self._discarded = self._counter("unmask_tokens_discarded", "Committed tokens that are in no finished answer.")
         self._frames = self._counter("unmask_canvas_frames_sent", "Canvas frames handed to clients.")
         self._disconnects = self._counter("unmask_disconnects", "Requests whose client left before the end.")
+        self._rejections = Counter(
+            "unmask_requests_rejected", "Requests that found no place.", ["reason"], registry=self._registry
+        )
+        self._timeouts = Counter("unmask_timeouts", "Requests that time ended.", ["phase"], registry=self._registry)
+        self._deadlines = Counter("unmask_deadlines", "Answers with a deadline.", ["met"], registry=self._registry)
+        self._estimates = Histogram(
+            "unmask_estimate_relative_error",
+            "|estimated - taken| / taken, of a request's forwards.",
+            ["when"],
+            buckets=_ERRORS,
+            registry=self._registry,
+        )
         self._queue = self._histogram("unmask_queue_seconds", "Arrival to first step.", _SECONDS)
         self._total = self._histogram("unmask_request_seconds", "Arrival to last token.", _SECONDS)
         self._first = self._histogram(
@@ -118,6 +131,30 @@ class Metrics:
             self._steps.observe(stats.forwards / stats.blocks)
         if stats.blocks > 1 and stats.first_block is not None:
             self._block.observe((stats.total - stats.first_block) / (stats.blocks - 1))
+
+        if finish == "timeout":
+            self._timeouts.labels("running").inc()
+        else:
+            self._observe_estimates(stats)
+
+    def _observe_estimates(self, stats: RequestStats) -> None:
+        for when, estimate in zip(("arrival", "first_block"), stats.estimates, strict=True):
+            if estimate is not None:
+                self._estimates.labels(when).observe(abs(estimate - stats.forwards) / stats.forwards)
+
+    def deadline(self, met: bool | None) -> None:
+        """An answer with a deadline is there, in time or not; None for one without."""
+        if met is not None:
+            self._deadlines.labels("true" if met else "false").inc()
+
+    def rejected(self, reason: str) -> None:
+        """A request was turned away before it could wait, for the ``reason`` of the error's code."""
+        self._rejections.labels(reason).inc()
+
+    def expired(self) -> None:
+        """A request has waited as long as it may."""
+        self._ends.labels("expired").inc()
+        self._timeouts.labels("waiting").inc()
 
     def cancelled(self, stats: RequestStats) -> None:
         """A request was dropped because nobody waits for it any more; ``stats`` is its last known cost."""

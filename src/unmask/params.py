@@ -12,6 +12,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from unmask.service_class import ServiceClass
+
 END_TOKENS = ("free", "last", "never")
 CACHES = ("exact", "none", "prefix", "dual")
 
@@ -31,6 +33,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     ``context_length`` counts prompt and canvas tokens. ``mask_id`` is None for a model without a mask token.
     ``precision`` says in which number types the model is computed, and why.
     ``adapter`` names the adapter that makes this model of the loaded one; "" for the loaded model itself.
+    ``service_classes`` by name are those that a request may choose.
     """
 
     name: str
@@ -51,6 +54,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     end_ids: tuple[int, ...]
     parameters: int
     precision: str = ""
+    service_classes: dict[str, ServiceClass] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +65,7 @@ class GenerationParams:
     ``end_tokens``: "last" gives end tokens a confidence of 0, "never" does not propose them (LLaDA's
     ``confidence_eos_eot_inf`` and ``logits_eos_inf``); ``min_tokens`` forbids them at the first positions.
     ``cfg_scale`` is LLaDA's classifier-free guidance: each forward also runs the canvas with its prompt masked.
+    ``priority``, ``deadline_ms``, ``timeout_ms`` and ``service_class`` are checked by ``terms.py``.
     """
 
     max_tokens: int | None = None
@@ -94,6 +99,10 @@ class GenerationParams:
     end_tokens: str | None = None
     cfg_scale: float | None = None
     frames: bool = False
+    priority: str | None = None
+    deadline_ms: int | None = None
+    timeout_ms: int | None = None
+    service_class: str | None = None
 
 
 class DecodingParams(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,6 +22,7 @@ from unmask.errors import CheckpointNotFoundError, EngineUnavailableError, Inval
 from unmask.events import CanvasEvent, RequestStats
 from unmask.params import GenerationParams
 from unmask.resolve import resolve
+from unmask.terms import PLAIN
 
 PROMPT = [1, *range(30, 50), 3]
 OPTIONS = EngineOptions(model=EMBEDDED_MODEL, device="cpu", threads=1, kv_tokens=20_000)
@@ -45,7 +46,7 @@ async def collect(engine, prompt=PROMPT, **params):
 
 
 def request(engine, prompt=PROMPT, **params):
-    return prompt, resolve(GenerationParams(**params), engine.model, len(prompt))
+    return prompt, resolve(GenerationParams(**params), engine.model, len(prompt)), PLAIN
 
 
 async def read(mailbox, count=1):

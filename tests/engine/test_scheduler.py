@@ -32,6 +32,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.contents: dict[int, object] = {}
         self.alive: dict[str, Sequence] = {}
         self.count = 0
+        self.now = 0.0
 
     @initialize(kind=st.sampled_from(KINDS))
     def load(self, kind):
@@ -51,14 +52,15 @@ class SchedulerMachine(RuleBasedStateMachine):
             max_tokens=min(max_tokens, CONTEXT - prompt), block_length=block_length, cfg_scale=cfg_scale
         )
         prompt_ids = ([1] * prompt + [2] * tail)[-prompt:]
-        sequence = Sequence(str(self.count), prompt_ids, resolve(params, info, prompt), info, 0.0)
+        sequence = Sequence(str(self.count), prompt_ids, resolve(params, info, prompt), info, self.now)
+        self.now += 0.001
         self.scheduler.submit(sequence)
         self.alive[sequence.request_id] = sequence
         self.count += 1
 
     @rule()
     def step(self):
-        spans = self.scheduler.plan(0.0)
+        spans = self.scheduler.plan(self.now)
         assert bool(spans) or not self.alive, "somebody always runs"
         assert len({span.sequence.request_id for span in spans}) == len(spans)
         rows = [span.rows * span.sequence.streams for span in spans]
@@ -101,7 +103,7 @@ class SchedulerMachine(RuleBasedStateMachine):
                 decision.likeliest = sequence.canvas.tokens[segment.start : segment.end] * 0 + 3
                 decision.entropy = sequence.canvas.tokens[segment.start : segment.end] * 0.0
                 assert len(decision.likeliest) == size
-        sequence.apply(window, decision, 0.0)
+        sequence.apply(window, decision, self.now)
         if sequence.canvas.finish is not None:
             self.scheduler.remove(sequence.request_id)
             del self.alive[sequence.request_id]
@@ -122,9 +124,8 @@ class SchedulerMachine(RuleBasedStateMachine):
 
     @invariant()
     def who_came_first_is_never_behind(self):
-        running = [sequence.turn for sequence in self.scheduler.running.values()]
-        waiting = [sequence.turn for sequence in self.scheduler.waiting]
-        assert waiting == sorted(waiting)
+        running = [sequence.arrived for sequence in self.scheduler.running.values()]
+        waiting = [sequence.arrived for sequence in self.scheduler.waiting]
         assert not running or not waiting or min(running) < min(waiting), "the oldest is never evicted for another"
 
     @invariant()

@@ -52,7 +52,7 @@ async def discarded(session, fake) -> float:
     return value
 
 
-async def test_a_full_queue_is_503_with_retry_after(session):
+async def test_a_full_queue_is_429_with_retry_after(session):
     async with serving(capacity=3) as fake:
         url = f"{fake.url}/v1/completions"
         first = asyncio.create_task(session.post(url, json={"prompt": ["a", "b"], "stream": True}))
@@ -60,8 +60,8 @@ async def test_a_full_queue_is_503_with_retry_after(session):
         await until(lambda: len(fake.engine.submitted) == 3)
         for body in ({"prompt": "d"}, {"prompt": "d", "stream": True}):
             async with session.post(url, json=body) as response:
-                assert await error_of(response) == (503, "queue_full")
-                assert response.headers["retry-after"] == "1"
+                assert await error_of(response) == (429, "queue_full")
+                assert 1 <= int(response.headers["retry-after"]) <= 600
         async with session.post(url, json={"prompt": ["a", "b", "c", "d"]}) as response:
             assert await error_of(response) == (400, "invalid_value")
         fake.engine.say(*(finished(command.request_id, [40]) for command in fake.engine.submitted))
@@ -222,7 +222,7 @@ def test_each_dialect_may_have_its_own_error_envelope():
     refusal = InvalidValueError("No.", param="x")
     assert errors.response("/v1/plain/x", refusal).body == b'{"text":"No."}'
     assert b'"param":"x"' in errors.response("/v1/other", refusal).body
-    assert errors.response("/v1/plain", QueueFullError("Full.")).headers["retry-after"] == "1"
+    assert errors.response("/v1/plain", QueueFullError("Full.", retry_after=7)).headers["retry-after"] == "7"
 
 
 async def test_silence_is_filled_with_comments(session):

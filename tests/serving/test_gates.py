@@ -104,8 +104,13 @@ EXTENSION = [
     ({"end_tokens": "maybe"}, "invalid_value", "unmask.end_tokens"),
     ({"cfg_scale": -1}, "invalid_value", "unmask.cfg_scale"),
     ({"lookahead": 2}, "unsupported_value", "unmask.lookahead"),
-    ({"priority": 1}, "unsupported_value", "unmask.priority"),
-    ({"deadline_ms": 100}, "unsupported_value", "unmask.deadline_ms"),
+    ({"priority": 1}, "invalid_value", "unmask.priority"),
+    ({"priority": "urgent"}, "invalid_value", "unmask.priority"),
+    ({"deadline_ms": 0}, "invalid_value", "unmask.deadline_ms"),
+    ({"deadline_ms": 3_600_001}, "invalid_value", "unmask.deadline_ms"),
+    ({"timeout_ms": -5}, "invalid_value", "unmask.timeout_ms"),
+    ({"timeout_ms": 2.5}, "invalid_value", "unmask.timeout_ms"),
+    ({"service_class": "economy"}, "invalid_value", "unmask.service_class"),
 ]
 
 

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from unmask.service_class import ServiceClass
+
 # The engine
 
 
@@ -57,6 +59,14 @@ Threads = Annotated[
 
 # The server
 
+
+def _seconds(value: float) -> float:
+    """Refused here because a number need not be one: nothing is before or after NaN."""
+    if not 0 <= value <= 86400:
+        raise typer.BadParameter(f"{value:g} is not 0 to 86400 seconds.")
+    return value
+
+
 Host = Annotated[str, typer.Option(envvar="UNMASK_HOST", help="Address to listen on.")]
 Port = Annotated[
     int, typer.Option(envvar="UNMASK_PORT", min=0, max=65535, help="Port to listen on; 0 takes a free one.")
@@ -68,7 +78,28 @@ ApiKey = Annotated[
     str | None, typer.Option(envvar="UNMASK_API_KEY", help="Key that clients must send as bearer token.")
 ]
 MaxWaiting = Annotated[
-    int, typer.Option(envvar="UNMASK_MAX_WAITING", min=0, help="Requests that may wait; more get a 503.")
+    int, typer.Option(envvar="UNMASK_MAX_WAITING", min=0, help="Requests that may wait; more get a 429.")
+]
+QueueTimeout = Annotated[
+    float,
+    typer.Option(
+        envvar="UNMASK_QUEUE_TIMEOUT", callback=_seconds, help="Seconds until a request is begun; 0 sets no limit."
+    ),
+]
+RequestTimeout = Annotated[
+    float,
+    typer.Option(
+        envvar="UNMASK_REQUEST_TIMEOUT", callback=_seconds, help="Seconds a request may take in all; 0 sets no limit."
+    ),
+]
+ServiceClasses = Annotated[
+    list[str],
+    typer.Option(
+        "--service-class",
+        envvar="UNMASK_SERVICE_CLASS",
+        metavar="NAME=FLOOR@LOAD",
+        help="For requests to choose: from LOAD (0 to 1) on, the threshold falls to FLOOR at full load; repeatable.",
+    ),
 ]
 
 # Decoding
@@ -84,6 +115,22 @@ MaxTokens = Annotated[int | None, typer.Option(envvar="UNMASK_MAX_TOKENS", help=
 # Output
 
 Json = Annotated[bool, typer.Option("--json", envvar="UNMASK_JSON", help="Print one JSON object.")]
+
+
+def named_service_classes(texts: list[str]) -> dict[str, ServiceClass]:
+    """The classes of ``--service-class`` by name. Raises ``typer.BadParameter`` for an option of another form."""
+    classes = {}
+    for text in texts:
+        parts = re.fullmatch(r"([^=]+)=([\d.]+)@([\d.]+)", text)
+        try:
+            name, floor, load = parts.groups() if parts else ("", "", "")
+            service_class = ServiceClass(float(floor), float(load))
+        except ValueError:
+            raise typer.BadParameter(f"'{text}' is not NAME=FLOOR@LOAD.", param_hint="--service-class") from None
+        if name in classes:
+            raise typer.BadParameter(f"'{name}' is there twice.", param_hint="--service-class")
+        classes[name] = service_class
+    return classes
 
 
 def named_adapters(lora: list[str]) -> dict[str, str]:

@@ -40,6 +40,9 @@ def serve(
     attention: options.Attention = None,
     max_running: options.MaxRunning = 32,
     max_waiting: options.MaxWaiting = 128,
+    queue_timeout: options.QueueTimeout = 300,
+    request_timeout: options.RequestTimeout = 0,
+    service_class: options.ServiceClasses = [],  # noqa: B006
     max_rows: options.MaxRows = 4096,
     kv_tokens: options.KvTokens = 0,
     max_context: options.MaxContext = 0,
@@ -53,6 +56,7 @@ def serve(
     from unmask.engine.options import EngineOptions
     from unmask.serving.server import run_server
     from unmask.serving.settings import ServerSettings
+    from unmask.terms import Timeouts
 
     if api_key == "" or (api_key is None and "UNMASK_API_KEY" in os.environ):  # typer takes an empty one for none
         raise typer.BadParameter("an empty key protects nothing.", param_hint="--api-key")
@@ -72,9 +76,15 @@ def serve(
         max_context=max_context,
         prefix_cache=prefix_cache,
         threads=threads,
+        service_classes=options.named_service_classes(service_class),
     )
     settings = ServerSettings(
-        host=host, port=port, served_name=served_model_name, api_key=api_key, max_waiting=max_waiting
+        host=host,
+        port=port,
+        served_name=served_model_name,
+        api_key=api_key,
+        max_waiting=max_waiting,
+        timeouts=Timeouts(queue_timeout, request_timeout),
     )
     announce = partial(_announce, secured=api_key is not None)
     try:

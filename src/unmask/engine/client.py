@@ -17,6 +17,7 @@ from unmask.engine import wire
 from unmask.errors import EngineUnavailableError, UnmaskError
 from unmask.events import CanvasEvent, EngineStats, StepReport
 from unmask.params import DecodingParams, ModelInfo
+from unmask.terms import Terms
 
 Progress = Callable[[float], None]
 StepListener = Callable[[StepReport], None]
@@ -80,8 +81,8 @@ class EngineClient(abc.ABC):
         self._numbers = count()
 
     @contextmanager
-    def submit(self, prompts: Sequence[tuple[list[int], DecodingParams]]) -> Iterator[Mailbox]:
-        """Run ``prompts`` (ids and parameters) together; the mailbox numbers their events in this order.
+    def submit(self, prompts: Sequence[tuple[list[int], DecodingParams, Terms]]) -> Iterator[Mailbox]:
+        """Run ``prompts`` (ids, parameters and terms) together; the mailbox numbers their events in this order.
 
         Leaving the context cancels, within one step, those that have not ended. Raises ``EngineUnavailableError``
         if the engine is gone.
@@ -89,9 +90,9 @@ class EngineClient(abc.ABC):
         request_ids = [str(next(self._numbers)) for _ in prompts]
         mailbox = Mailbox(request_ids, self._cancel)
         try:
-            for request_id, (prompt_ids, params) in zip(request_ids, prompts, strict=True):
+            for request_id, (prompt_ids, params, terms) in zip(request_ids, prompts, strict=True):
                 self._mailboxes[request_id] = mailbox
-                self._send(wire.Submit(request_id, prompt_ids, params))
+                self._send(wire.Submit(request_id, prompt_ids, params, terms))
             yield mailbox
         finally:
             for request_id in request_ids:

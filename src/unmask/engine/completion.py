@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from unmask.events import FinishReason, RequestStats
 from unmask.params import DecodingParams
+from unmask.terms import PLAIN, Terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +16,7 @@ class TextRequest:
     prompt_ids: list[int]
     params: DecodingParams
     stop: tuple[str, ...] = ()
+    terms: Terms = PLAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +30,17 @@ class Completion:
     completion_tokens: int
     stats: RequestStats
     applied: DecodingParams
+    terms: Terms = PLAIN
 
     @property
     def tokens_per_forward(self) -> float:
         """Completion tokens per forward pass."""
         return self.completion_tokens / max(self.stats.forwards, 1)
+
+    @property
+    def deadline_met(self) -> bool | None:
+        """Whether the answer came in time; None if it had no deadline."""
+        return None if self.terms.deadline is None else self.stats.total <= self.terms.deadline
 
     @property
     def discarded_tokens(self) -> int:

@@ -13,12 +13,14 @@ import torch
 from unmask.checkpoints.directory import open_checkpoint
 from unmask.checkpoints.weights import Progress
 from unmask.engine import wire
+from unmask.engine.estimate import LevelEstimator
 from unmask.engine.memory import KeyValueMemory
 from unmask.engine.options import EngineOptions
 from unmask.engine.pages import PAGE_TOKENS, PageLedger, pages_for
 from unmask.engine.runner import Commit, Runner
 from unmask.engine.scheduler import Scheduler, Span
 from unmask.engine.sequence import Sequence
+from unmask.engine.timeouts import end_overdue
 from unmask.errors import EngineFaultError, InvalidValueError
 from unmask.events import CanvasEvent, EngineStats, StepReport
 from unmask.models.base import Model
@@ -49,16 +51,18 @@ class EngineLoop:
         )
         name = checkpoint.name
         _check_context(options.max_context, model)
-        base = _model_info(name, model, model.spec, options.max_context)
+        base = _model_info(name, model, model.spec, options)
         self.models = {"": base}
         for adapter, spec in model.adapters.items():
-            self.models[adapter] = _model_info(f"{name}:{adapter}", model, spec, options.max_context, adapter)
+            self.models[adapter] = _model_info(f"{name}:{adapter}", model, spec, options, adapter)
         self._numbers = {adapter: number for number, adapter in enumerate(model.adapters)}
         self.stats = EngineStats()
         self._pages = PageLedger(_cache_pages(options, model, self.model.context_length))
         self._runner = _new_runner(model, self._pages.total)
         self._shares = options.prefix_cache
-        self._scheduler = Scheduler(options.max_running, options.max_rows, KeyValueMemory(self._pages))
+        self._memory = KeyValueMemory(self._pages)
+        self._scheduler = Scheduler(options.max_running, options.max_rows, self._memory, options.service_classes)
+        self._estimates = LevelEstimator()
         self._inbox: queue.SimpleQueue[wire.Command] = queue.SimpleQueue()
         self._stopping = False
 
@@ -78,8 +82,9 @@ class EngineLoop:
         """One denoising step of every running request, and what came of it."""
         self._receive()
         started = time.monotonic()
-        spans = self._scheduler.plan(started)
-        events = self._execute(spans) if spans else []
+        events = self._end_overdue(started)
+        if spans := self._scheduler.plan(started):
+            events += self._execute(spans)
         return StepReport(events, self._gauges(), time.monotonic() - started)
 
     @property
@@ -98,16 +103,24 @@ class EngineLoop:
 
     def _obey(self, command: wire.Command) -> None:
         match command:
-            case wire.Submit(request_id, prompt_ids, params):
+            case wire.Submit(request_id, prompt_ids, params, terms):
                 model, adapter = self.models[params.adapter], self._numbers.get(params.adapter)
                 now = time.monotonic()
-                self._scheduler.submit(
-                    Sequence(request_id, prompt_ids, params, model, now, adapter, shares=self._shares)
+                sequence = Sequence(
+                    request_id, prompt_ids, params, model, now, adapter, terms=terms, shares=self._shares
                 )
+                self._estimates.expect(sequence)
+                self._scheduler.submit(sequence)
             case wire.Cancel(request_id):
                 self._scheduler.remove(request_id)
             case wire.Shutdown():
                 self._stopping = True
+
+    def _end_overdue(self, now: float) -> list[CanvasEvent]:
+        ended = end_overdue(self._scheduler, now)
+        for sequence, _ in ended:
+            self._estimates.learn(sequence, cut=True)
+        return [event for _, event in ended]
 
     def _execute(self, spans: list[Span]) -> list[CanvasEvent]:
         try:
@@ -127,6 +140,7 @@ class EngineLoop:
         except EngineFaultError as error:
             self._scheduler.remove(sequence.request_id)
             return CanvasEvent.failure(sequence.request_id, error.code, error.message)
+        self._estimates.follow(sequence)
         event = sequence.event()
         if event is not None and event.last:
             self._scheduler.remove(sequence.request_id)
@@ -163,7 +177,7 @@ def _check_context(max_context: int, model: Model) -> None:
         )
 
 
-def _model_info(name: str, model: Model, spec: ModelSpec, max_context: int, adapter: str = "") -> ModelInfo:
+def _model_info(name: str, model: Model, spec: ModelSpec, options: EngineOptions, adapter: str = "") -> ModelInfo:
     return ModelInfo(
         name=name,
         adapter=adapter,
@@ -177,12 +191,13 @@ def _model_info(name: str, model: Model, spec: ModelSpec, max_context: int, adap
         defaults=spec.defaults,
         block_length=spec.block_length,
         max_tokens=spec.max_tokens,
-        context_length=max_context or spec.shape.context_length,
+        context_length=options.max_context or spec.shape.context_length,
         vocab_size=spec.shape.vocab,
         mask_id=spec.mask_id,
         end_ids=spec.end_ids,
         parameters=model.parameters,
         precision=model.precision,
+        service_classes=options.service_classes,
     )
 
 

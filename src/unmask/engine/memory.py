@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from unmask.engine.pages import PAGE_TOKENS, PageLedger, pages_for
+from unmask.engine.pages import PAGE_TOKENS, PageCopy, PageLedger, pages_for
 from unmask.engine.prefix import PrefixCache
 from unmask.engine.sequence import Sequence
-
-
-@dataclass(frozen=True, slots=True)
-class PageCopy:
-    """What page ``source`` holds is wanted in page ``target`` too, before the step writes anything."""
-
-    source: int
-    target: int
 
 
 class KeyValueMemory:
@@ -24,15 +14,17 @@ class KeyValueMemory:
         self.ledger = ledger
         self._prefixes = PrefixCache(ledger)
 
+    @property
+    def total(self) -> int:
+        """Pages there are."""
+        return self.ledger.total
+
     def awaited(self, sequence: Sequence) -> bool:
         """Whether a running request is just computing what ``sequence`` begins with."""
         return self._prefixes.awaited(sequence)
 
-    def admit(self, sequence: Sequence, spare: int, now: float) -> list[PageCopy] | None:
-        """Let ``sequence`` run with the pages of its first forward, if ``spare`` pages are left besides.
-
-        The copies that it needs first; None if there is no room.
-        """
+    def admit(self, sequence: Sequence, spare: int, now: float) -> bool:
+        """Let ``sequence`` run with the pages of its first forward; False unless ``spare`` pages are left besides."""
         units = self._prefixes.known(sequence)
         known = [page for unit in units for page in unit.pages]
         cached = min(sum(unit.length for unit in units), sequence.most_reusable)
@@ -41,13 +33,14 @@ class KeyValueMemory:
         self.ledger.use(known)  # else making room might drop them
         if not self._make_room(missing * sequence.streams + spare):
             self.ledger.give_back(known)
-            return None
+            return False
         claim = pages_for(sequence.canvas.length) - whole
         own = [self.ledger.take(missing, claim) for _ in range(sequence.streams)]
         copies = [PageCopy(page, own[0][0]) for page in known[whole : pages_for(cached)]]
-        sequence.admit([[*known[:whole], *pages] for pages in own], known[whole:], cached, now)
+        sequence.admit([[*known[:whole], *pages] for pages in own], cached, now)
+        sequence.pinned, sequence.copies = known[whole:], copies
         self._prefixes.join(sequence, units)
-        return copies
+        return True
 
     def grow(self, sequence: Sequence) -> bool:
         """The pages that the next forward of ``sequence`` needs besides; False if there is no room."""
@@ -69,7 +62,7 @@ class KeyValueMemory:
             self.ledger.give_up_claim(pages[-1], pages_for(sequence.canvas.length) - len(pages))
             self.ledger.give_back(pages)
         self.ledger.give_back(sequence.pinned)
-        sequence.pages, sequence.pinned = [], []
+        sequence.pages, sequence.pinned, sequence.copies = [], [], []
 
     def _make_room(self, count: int) -> bool:
         while self.ledger.free < count:

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 import msgspec
 
 from unmask.errors import InvalidValueError
+from unmask.service_class import ServiceClass
 
-_ADAPTER_NAME = r"[A-Za-z0-9._-]{1,64}"
+_NAME = r"[A-Za-z0-9._-]{1,64}"
 _RANGES = (
     ("max_running", 1, 4096),
     ("max_rows", 1, 2**24),
@@ -32,7 +33,8 @@ class EngineOptions:
     in an engine process, and leaves it to torch in this one. ``adapter``: a LoRA directory merged at load.
     ``adapters``: directories by name of those kept apart, for requests to choose from. ``attention``: "full" or
     "block_causal"; None takes what the checkpoint says. ``dtype``: "auto" is float32 on CPUs, and what the checkpoint
-    stores on GPUs. ``quantize``: "int8" computes matrix products in 8 bits, on CPUs.
+    stores on GPUs. ``quantize``: "int8" computes matrix products in 8 bits, on CPUs. ``service_classes`` by name are
+    those that requests may choose.
     """
 
     model: str
@@ -48,6 +50,7 @@ class EngineOptions:
     max_context: int = 0
     prefix_cache: bool = True
     threads: int = 0
+    service_classes: dict[str, ServiceClass] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Raises ``InvalidValueError`` naming an option out of range."""
@@ -56,11 +59,19 @@ class EngineOptions:
             if not low <= value <= high:
                 raise InvalidValueError(f"'{name}' is {value}; it must be {low} to {high}.", param=name)
         for name in self.adapters:
-            if re.fullmatch(_ADAPTER_NAME, name) is None:
+            if re.fullmatch(_NAME, name) is None:
                 raise InvalidValueError(
                     f"{name!r} is no name for an adapter.",
                     hint="Use letters, digits, '.', '_' and '-'.",
                     param="adapters",
+                )
+
+        for name, service_class in self.service_classes.items():
+            if re.fullmatch(_NAME, name) is None or not service_class.valid:
+                raise InvalidValueError(
+                    f"{name!r} ({service_class.floor:g} at {service_class.relaxes_at:g}) is no service class.",
+                    hint="A name has letters, digits, '.', '_' and '-'; a floor is 0 to 1, a load 0 to below 1.",
+                    param="service_classes",
                 )
 
     def as_environment(self) -> dict[str, str]:

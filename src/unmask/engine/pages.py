@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 PAGE_TOKENS = 32
 
 _FREE, _CLAIMED, _HELD = 0, 1, 2
@@ -10,6 +12,14 @@ _FREE, _CLAIMED, _HELD = 0, 1, 2
 def pages_for(tokens: int) -> int:
     """Pages that ``tokens`` positions need."""
     return -(-tokens // PAGE_TOKENS)
+
+
+@dataclass(frozen=True, slots=True)
+class PageCopy:
+    """What page ``source`` holds is wanted in page ``target`` too, before the step writes anything."""
+
+    source: int
+    target: int
 
 
 class PageLedger:

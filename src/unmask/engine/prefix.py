@@ -16,6 +16,8 @@ from unmask.engine.sequence import Sequence
 
 Key = tuple[Hashable, bytes]
 
+_WORTH_WAITING = 64  # tokens; fewer are computed again rather than waited for
+
 
 @dataclass(eq=False, slots=True)
 class Unit:
@@ -55,8 +57,10 @@ class PrefixCache:
         return units
 
     def awaited(self, sequence: Sequence) -> bool:
-        """Whether a running request is just computing what ``sequence`` needs next."""
-        return _next_key(sequence, self.known(sequence)) in self._coming
+        """Whether a running request is just computing what ``sequence`` needs next, and that is worth a step's wait."""
+        units = self.known(sequence)
+        missing = sequence.denoiser.final - sum(unit.length for unit in units)
+        return missing >= _WORTH_WAITING and _next_key(sequence, units) in self._coming
 
     def join(self, sequence: Sequence, units: list[Unit]) -> None:
         """``sequence`` runs, and uses ``units``."""

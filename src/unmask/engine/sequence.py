@@ -15,10 +15,11 @@ from unmask.decoding.full_attention import FullAttentionDenoiser
 from unmask.decoding.renoise import RenoiseDenoiser
 from unmask.decoding.sub_block import SubBlockDenoiser
 from unmask.decoding.windows import Decision, Denoiser, Window
-from unmask.engine.pages import PAGE_TOKENS
+from unmask.engine.pages import PAGE_TOKENS, PageCopy
 from unmask.errors import EngineFaultError
-from unmask.events import CanvasEvent, RequestStats
+from unmask.events import CanvasEvent, FinishReason, RequestStats
 from unmask.params import DecodingParams, DenoiserKind, ModelInfo
+from unmask.terms import PLAIN, Terms
 
 _DENOISERS: dict[DenoiserKind, Callable[[Canvas, DecodingParams, ModelInfo], Denoiser]] = {
     "full": FullAttentionDenoiser,
@@ -31,10 +32,10 @@ _DENOISERS: dict[DenoiserKind, Callable[[Canvas, DecodingParams, ModelInfo], Den
 class Sequence:
     """The live state of one request. Times are seconds on the loop's clock, passed in.
 
-    ``adapter``: the number of the adapter that its rows go through, if any. ``shares``: whether others may use the keys
-    and values of its final tokens, and it theirs. ``turn``: its place in the order of submission. ``pages``, of each
-    stream, hold its positions in order; ``pinned`` are pages of the prefix cache that it has copied, and keeps from
-    being dropped. ``steps`` counts its denoising steps.
+    ``adapter``: the number of the adapter that its rows go through, if any. ``terms``: how urgent it is, and for whom.
+    ``shares``: whether others may use the keys and values of its final tokens, and it theirs. ``pages``, of each
+    stream, hold its positions in order; ``pinned`` are pages of the prefix cache that it has copied or will copy
+    (``copies``), and keeps from being dropped. ``steps`` counts its denoising steps.
     """
 
     def __init__(
@@ -46,17 +47,20 @@ class Sequence:
         now: float,
         adapter: int | None = None,
         *,
+        terms: Terms = PLAIN,
         shares: bool = True,
     ) -> None:
         self.request_id = request_id
+        self.terms = terms
+        self.arrived = now
         self.params = params
         self.adapter = adapter
         end_ids = () if params.ignore_eos else model.end_ids
         self.canvas = Canvas(prompt_ids, params, model, end_ids)
         self.denoiser = _DENOISERS[model.denoiser](self.canvas, params, model)
-        self.turn = 0
         self.pages: list[list[int]] = []
         self.pinned: list[int] = []
+        self.copies: list[PageCopy] = []
         self.steps = 0
         self.stats = RequestStats()
         self.namespace: Hashable = (adapter, params.block_length)
@@ -64,7 +68,6 @@ class Sequence:
         self._shifted = model.shifted
         self._slots: list[NDArray[np.int64]] = []
         self._told = len(prompt_ids)
-        self.arrived = now
 
     @property
     def streams(self) -> int:
@@ -97,9 +100,8 @@ class Sequence:
             return None
         return slice(end - self._unit_length, end)
 
-    def admit(self, pages: list[list[int]], pinned: list[int], cached: int, now: float) -> None:
+    def admit(self, pages: list[list[int]], cached: int, now: float) -> None:
         """Run with ``pages`` of each stream, which hold what the first ``cached`` positions need."""
-        self.pinned = pinned
         self.pages = [[] for _ in pages]
         self._slots = [np.empty(0, dtype=np.int64) for _ in pages]
         self.extend(pages)
@@ -108,12 +110,22 @@ class Sequence:
             self.stats.queued = now - self.arrived
             self.stats.cached = min(cached, self.canvas.prompt_length)
 
+    def take_copies(self) -> list[PageCopy]:
+        """The copies of pages that its first forward needs; none after that."""
+        copies, self.copies = self.copies, []
+        return copies
+
     def extend(self, pages: list[list[int]]) -> None:
         """Go on with more ``pages`` of each stream."""
         for stream, new in enumerate(pages):
             self.pages[stream] += new
             slots = (np.array(new, dtype=np.int64)[:, None] * PAGE_TOKENS + np.arange(PAGE_TOKENS)).ravel()
             self._slots[stream] = np.concatenate([self._slots[stream], slots])
+
+    def relax(self, params: DecodingParams) -> None:
+        """Decode under ``params`` from the first forward on; what they change is told in the stats."""
+        self.stats.relaxed = {"threshold": params.threshold} if params.threshold != self.params.threshold else {}
+        self.params = params
 
     def tokens(self, unconditional: bool) -> NDArray[np.int64]:
         """Tokens of all positions [length]; the ``unconditional`` stream has its prompt masked."""
@@ -147,10 +159,10 @@ class Sequence:
             raise EngineFaultError(f"{self.steps} forwards did not decide {self.canvas.length} positions.")
         return newly
 
-    def event(self) -> CanvasEvent | None:
-        """What is new since the last event; None if nothing is."""
+    def event(self, cut: FinishReason | None = None) -> CanvasEvent | None:
+        """What is new since the last event; None if nothing is. ``cut``: why the request ends before its time."""
         canvas = self.canvas
-        finish = canvas.finish
+        finish: FinishReason | None = cut or canvas.finish
         if canvas.text_end == self._told and finish is None and not self.params.frames:
             return None
         new = canvas.tokens[self._told : canvas.text_end].tolist()

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import msgspec
+
 from unmask.checkpoints.tokenizer import Tokenizer
 from unmask.engine.client import EngineClient, Mailbox
 from unmask.engine.completion import Completion, TextRequest
@@ -81,7 +83,8 @@ class TextAssembler:
             prompt_tokens=len(self._request.prompt_ids),
             completion_tokens=len(self._ids) + int(event.ended_by_token and not stopped),
             stats=event.stats,
-            applied=self._request.params,
+            applied=msgspec.structs.replace(self._request.params, **event.stats.relaxed),
+            terms=self._request.terms,
         )
 
 
@@ -113,7 +116,7 @@ class TextStream:
 @contextmanager
 def stream_text(engine: EngineClient, tokenizer: Tokenizer, requests: Sequence[TextRequest]) -> Iterator[TextStream]:
     """Run ``requests`` together on ``engine``. Leaving the context cancels those that have not finished."""
-    with engine.submit([(request.prompt_ids, request.params) for request in requests]) as mailbox:
+    with engine.submit([(request.prompt_ids, request.params, request.terms) for request in requests]) as mailbox:
         yield TextStream(mailbox, [TextAssembler(tokenizer, request) for request in requests])
 
 

@@ -8,6 +8,7 @@ import msgspec
 
 from unmask.events import StepReport
 from unmask.params import DecodingParams, ModelInfo
+from unmask.terms import PLAIN, Terms
 
 HEADER = struct.Struct("!I")
 
@@ -18,6 +19,7 @@ class Submit(msgspec.Struct, array_like=True, tag="submit"):
     request_id: str
     prompt_ids: list[int]
     params: DecodingParams
+    terms: Terms = PLAIN
 
 
 class Cancel(msgspec.Struct, array_like=True, tag="cancel"):

@@ -10,6 +10,7 @@ from starlette.requests import ClientDisconnect
 
 from unmask.engine.completion import Completion, TextRequest
 from unmask.engine.text import TextDelta, TextStream, stream_text
+from unmask.errors import QueueTimeoutError
 from unmask.events import RequestStats
 
 if TYPE_CHECKING:
@@ -41,6 +42,12 @@ class Admission:
                     yield
             except ClientDisconnect:
                 raise
+            except QueueTimeoutError as error:
+                error.retry_after = model.retry_after()
+                while self._unfinished:
+                    self._unfinished.popitem()
+                    model.metrics.expired()
+                raise
             except Exception:  # one request's error, or a bug of ours, ends the whole HTTP request
                 while self._unfinished:
                     self._unfinished.popitem()
@@ -65,6 +72,8 @@ class Admission:
         if delta.completion is not None:
             del self._unfinished[number]
             metrics.finished(delta.completion.finish_reason, delta.stats, delta.completion.completion_tokens)
+            metrics.deadline(delta.completion.deadline_met)
+            self._model.finished()
         return number, delta
 
     async def completions(self) -> list[Completion]:

@@ -15,8 +15,8 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from unmask.errors import (
+    EngineUnavailableError,
     InvalidValueError,
-    QueueFullError,
     UnknownFieldError,
     UnmaskError,
     UnsupportedValueError,
@@ -24,7 +24,7 @@ from unmask.errors import (
 from unmask.serving.extension import UnmaskOptions
 
 _CLIENT_CLOSED_REQUEST = 499
-_RETRY_SECONDS = "1"
+_DOWN_SECONDS = 30  # when to ask again for an engine that is down: nothing tells when it will be back
 _HTTP_CODES = {400: "invalid_json", 404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}
 
 _log = structlog.get_logger()
@@ -45,8 +45,7 @@ class Problem:
         """What to tell of ``error``. One that is not of the catalogue is a bug of ours and is logged."""
         match error:
             case UnmaskError():
-                headers = {"retry-after": _RETRY_SECONDS} if isinstance(error, QueueFullError) else {}
-                return cls(error.status, error.code, str(error), error.param, headers)
+                return cls(error.status, error.code, str(error), error.param, _retry_after(error))
             case RequestValidationError():
                 return cls.of(explain(error.errors()))
             case HTTPException():
@@ -55,6 +54,13 @@ class Problem:
         _log.error("unexpected error", exc_info=error)
         hint = "Its log tells more, under this x-request-id."
         return cls.of(UnmaskError("The server met an unexpected error.", hint=hint))
+
+
+def _retry_after(error: UnmaskError) -> dict[str, str]:
+    """The header for errors that time may heal."""
+    down = _DOWN_SECONDS if isinstance(error, EngineUnavailableError) else None
+    seconds = down if error.retry_after is None else error.retry_after
+    return {} if seconds is None else {"retry-after": str(seconds)}
 
 
 Envelope = Callable[[Problem], msgspec.Struct]

@@ -9,6 +9,7 @@ import msgspec
 
 from unmask import __version__
 from unmask.engine.completion import Completion
+from unmask.events import FinishReason
 from unmask.params import GenerationParams
 from unmask.serving.wire import Only, WireModel
 
@@ -43,8 +44,10 @@ class UnmaskOptions(WireModel):
     canvas: Literal["frames"] | None = None
     ignore_eos: bool | None = None
     lookahead: Annotated[Any, Only()] = None
-    priority: Annotated[Any, Only()] = None
-    deadline_ms: Annotated[Any, Only()] = None
+    priority: str | None = None
+    deadline_ms: int | None = None
+    timeout_ms: int | None = None
+    service_class: str | None = None
 
     def decoding(self) -> dict[str, Any]:
         """The options that go into ``GenerationParams`` as they are."""
@@ -56,13 +59,15 @@ _DECODING = tuple({field.name for field in fields(GenerationParams)} & {*UnmaskO
 
 
 class GenerationReport(msgspec.Struct, frozen=True):
-    """The response's ``unmask`` object: what the request cost, and the parameters that were really used.
+    """The response's ``unmask`` object: how it ended, what it cost, and the parameters that were really used.
 
     ``cached_tokens``: prompt tokens whose keys and values were known. ``evictions``: how often others needed its pages.
     Times are milliseconds since the engine received the request; ``ttfb_ms`` is the time to the first block, null if
-    a stop string ended the text before that block was complete.
+    a stop string ended the text before that block was complete. ``deadline_met`` is null for a request without one,
+    ``estimated_forwards`` (on arrival) where it was too early to tell.
     """
 
+    finish: FinishReason
     forwards: int
     blocks: int
     tokens_per_forward: float
@@ -73,6 +78,8 @@ class GenerationReport(msgspec.Struct, frozen=True):
     queue_ms: float
     ttfb_ms: float | None
     total_ms: float
+    deadline_met: bool | None
+    estimated_forwards: float | None
     applied: dict[str, Any]
     engine: str = ENGINE
 
@@ -80,7 +87,9 @@ class GenerationReport(msgspec.Struct, frozen=True):
     def of(cls, completion: Completion) -> GenerationReport:
         """The report of a finished request."""
         stats = completion.stats
+        estimate = stats.estimates[0]
         return cls(
+            finish=completion.finish_reason,
             forwards=stats.forwards,
             blocks=stats.blocks,
             tokens_per_forward=round(completion.tokens_per_forward, 3),
@@ -91,7 +100,9 @@ class GenerationReport(msgspec.Struct, frozen=True):
             queue_ms=_milliseconds(stats.queued),
             ttfb_ms=None if stats.first_block is None else _milliseconds(stats.first_block),
             total_ms=_milliseconds(stats.total),
-            applied=completion.applied.applied(),
+            deadline_met=completion.deadline_met,
+            estimated_forwards=None if estimate is None else round(estimate, 1),
+            applied=completion.applied.applied() | completion.terms.applied(),
         )
 
 

@@ -26,16 +26,26 @@ from unmask.metrics import Metrics
 from unmask.params import GenerationParams, ModelInfo
 from unmask.resolve import resolve
 from unmask.serving.admission import Admission
+from unmask.serving.service_rate import ServiceRate
+from unmask.terms import NO_TIMEOUTS, Timeouts, resolve_terms
 
 
 class ServedModel:
     """Engine, tokenizer and chat template under one name, behind a queue of bounded length.
 
     ``variants`` by their names on the wire: the model itself, then ``name:adapter`` for what its adapters make of it.
-    ``capacity`` bounds the requests in the engine, running and waiting together.
+    ``capacity`` bounds the requests in the engine, running and waiting together; ``timeouts`` how long they take.
     """
 
-    def __init__(self, engine: EngineClient, prompts: PromptEncoder, *, name: str, capacity: int) -> None:
+    def __init__(
+        self,
+        engine: EngineClient,
+        prompts: PromptEncoder,
+        *,
+        name: str,
+        capacity: int,
+        timeouts: Timeouts = NO_TIMEOUTS,
+    ) -> None:
         self.engine = engine
         self.name = name
         self.variants = {f"{name}:{adapter}" if adapter else name: model for adapter, model in engine.models.items()}
@@ -45,7 +55,9 @@ class ServedModel:
         self.cells = CellDecoder(prompts.tokenizer)
         self.metrics = Metrics(name, engine.model, lambda: engine.stats)
         self._capacity = capacity
+        self._timeouts = timeouts
         self._occupied = 0
+        self._rate = ServiceRate()
         engine.on_step = self.metrics.step
 
     def find(self, name: str | None) -> tuple[str, ModelInfo]:
@@ -87,28 +99,55 @@ class ServedModel:
         encode = partial(self.tokenizer.encode_text, add_begin=add_begin)
         return await asyncio.to_thread(lambda: [encode(text) for text in texts])
 
-    def admit(self, prompts: list[list[int]], params: GenerationParams, variant: ModelInfo) -> Admission:
-        """Check ``params`` for each prompt. Raises what ``resolve`` raises, or ``EngineUnavailableError``."""
-        requests = [_request(prompt, params, variant) for prompt in prompts]
-        self.check_alive()
+    def admit(
+        self, prompts: list[list[int]], params: GenerationParams, variant: ModelInfo, tenant: str = ""
+    ) -> Admission:
+        """Check ``params`` for each prompt of ``tenant``. Raises what ``resolve`` and ``resolve_terms`` raise, or
+        ``EngineUnavailableError``.
+        """
+        requests = [self._request(prompt, params, variant, tenant) for prompt in prompts]
+        try:
+            self.check_alive()
+        except EngineUnavailableError:
+            self.metrics.rejected("engine_unavailable")
+            raise
         return Admission(self, requests)
 
     @contextmanager
     def places(self, count: int) -> Iterator[None]:
         """Hold ``count`` places in the queue. Raises ``QueueFullError`` if there are not as many left."""
         if self._occupied + count > self._capacity:
-            raise QueueFullError(f"{self._occupied} requests are being served.", hint="Try again shortly.")
+            self.metrics.rejected("queue_full")
+            seconds = self.retry_after()
+            raise QueueFullError(
+                f"{self._occupied} requests are being served.",
+                hint=f"Try again in about {seconds} s.",
+                retry_after=seconds,
+            )
+        if not self._occupied:
+            self._rate.begin(time.monotonic())
         self._occupied += count
         try:
             yield
         finally:
             self._occupied -= count
+            if not self._occupied:
+                self._rate.rest(time.monotonic())
 
+    def finished(self) -> None:
+        """A request has got its answer: that is what the service rate counts."""
+        self._rate.finish(time.monotonic())
 
-def _request(prompt: list[int], params: GenerationParams, variant: ModelInfo) -> TextRequest:
-    if not prompt:
-        raise InvalidValueError("The prompt is empty.", hint="Give at least one token.", param="prompt")
-    return TextRequest(prompt, resolve(params, variant, len(prompt)), params.stop)
+    def retry_after(self) -> int:
+        """Seconds in which the requests that are here now are served, at the present rate."""
+        return self._rate.retry_after(self._occupied, time.monotonic())
+
+    def _request(self, prompt: list[int], params: GenerationParams, variant: ModelInfo, tenant: str) -> TextRequest:
+        if not prompt:
+            raise InvalidValueError("The prompt is empty.", hint="Give at least one token.", param="prompt")
+        decoding = resolve(params, variant, len(prompt))
+        terms = resolve_terms(params, variant, decoding, self._timeouts, tenant)
+        return TextRequest(prompt, decoding, params.stop, terms)
 
 
 def _of_app(request: Request) -> ServedModel:

@@ -84,7 +84,7 @@ async def run_server(
             name = settings.served_name or checkpoint.name
             capacity = options.max_running + settings.max_waiting
             prompts = PromptEncoder(options.model, engine.model)
-            model = ServedModel(engine, prompts, name=name, capacity=capacity)
+            model = ServedModel(engine, prompts, name=name, capacity=capacity, timeouts=settings.timeouts)
             model.metrics.loaded(time.monotonic() - begun)
             url = _url(listener)
             server = _Server(_config(model, settings), engine, lambda: announce(model, url))

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from unmask.terms import NO_TIMEOUTS, Timeouts
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
     """Where to listen and what to allow.
 
     ``served_name``: the model's name on the wire; None takes the checkpoint's. ``max_waiting``: requests that
-    may wait beyond those running. ``max_body_bytes``: more than a context holds, and little enough to be checked
-    while other requests wait. ``keep_alive_seconds``: silence on a stream before a comment line is sent.
+    may wait beyond those running. ``timeouts``: how long requests may wait, and take. ``max_body_bytes``: more than a
+    context holds, and little enough to be checked while other requests wait. ``keep_alive_seconds``: silence on a
+    stream before a comment line is sent.
     """
 
     host: str = "127.0.0.1"
@@ -19,5 +22,6 @@ class ServerSettings:
     served_name: str | None = None
     api_key: str | None = field(default=None, repr=False)
     max_waiting: int = 128
+    timeouts: Timeouts = NO_TIMEOUTS
     max_body_bytes: int = 2**20
     keep_alive_seconds: float = 15.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from unmask.engine.completion import Completion
+from unmask.events import wire_finish
 from unmask.serving.dialects.openai_chat.wire import AnswerMessage, ChatCompletion, Choice
 from unmask.serving.dialects.openai_common.encode import Head
 from unmask.serving.dialects.openai_common.wire import Usage
@@ -15,7 +16,7 @@ def encode(head: Head, completion: Completion) -> ChatCompletion:
         id=head.id,
         created=head.created,
         model=head.model,
-        choices=[Choice(0, AnswerMessage(completion.text), completion.finish_reason)],
+        choices=[Choice(0, AnswerMessage(completion.text), wire_finish(completion.finish_reason))],
         usage=Usage.of([completion]),
         unmask=GenerationReport.of(completion),
     )

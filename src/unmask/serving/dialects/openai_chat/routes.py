@@ -15,6 +15,7 @@ from unmask.serving.dialects.openai_common.encode import Head, json_response
 from unmask.serving.dialects.openai_common.parse import field_names
 from unmask.serving.served_model import Served
 from unmask.serving.sse import EventStream
+from unmask.serving.tenant import tenant_of
 
 router = APIRouter(route_class=JsonRoute)
 
@@ -26,7 +27,7 @@ async def create_chat_completion(body: ChatRequest, request: Request, model: Ser
     chat = parse(body)
     with field_names(**chat.names):
         prompt = await model.encode_chat(chat.messages)
-        admission = model.admit([prompt], chat.params, variant)
+        admission = model.admit([prompt], chat.params, variant, tenant_of(request, body.user))
     head = Head.new("chatcmpl", name)
     if body.stream:
         encoder = ChatStream(head, model.cells, include_usage=chat.include_usage)

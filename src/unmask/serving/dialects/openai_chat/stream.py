@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import UNSET
 
-from unmask.events import FinishReason
+from unmask.events import WireFinish
 from unmask.serving.dialects.openai_chat.wire import ChunkChoice, Delta
 from unmask.serving.dialects.openai_common.stream import ChunkStream
 
@@ -18,5 +18,5 @@ class ChatStream(ChunkStream):
         """The role, once."""
         return [self._chunk(ChunkChoice(0, Delta(role="assistant", content="")))]
 
-    def _choice(self, number: int, text: str = "", finish: FinishReason | None = None) -> ChunkChoice:
+    def _choice(self, number: int, text: str = "", finish: WireFinish | None = None) -> ChunkChoice:
         return ChunkChoice(number, Delta(content=text or UNSET), finish)

@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 from pydantic import BeforeValidator
 from pydantic_core import PydanticCustomError
 
-from unmask.events import FinishReason
+from unmask.events import WireFinish
 from unmask.serving.dialects.openai_common.messages import Messages
 from unmask.serving.dialects.openai_common.wire import OpenAIRequest, Usage
 from unmask.serving.extension import GenerationReport
@@ -69,7 +69,7 @@ class Choice(msgspec.Struct, frozen=True):
 
     index: int
     message: AnswerMessage
-    finish_reason: FinishReason
+    finish_reason: WireFinish
     logprobs: None = None
 
 
@@ -97,5 +97,5 @@ class ChunkChoice(msgspec.Struct, frozen=True):
 
     index: int
     delta: Delta
-    finish_reason: FinishReason | None = None
+    finish_reason: WireFinish | None = None
     logprobs: None = None

@@ -24,5 +24,7 @@ class ErrorEnvelope(msgspec.Struct, frozen=True):
 
 def envelope(problem: Problem) -> ErrorEnvelope:
     """``problem`` in OpenAI's shape."""
-    kind = "invalid_request_error" if problem.status < 500 else "server_error"
+    kind = "rate_limit_error" if problem.status == 429 else "invalid_request_error"
+    if problem.status >= 500:
+        kind = "server_error"
     return ErrorEnvelope(ErrorBody(problem.message, kind, problem.param, problem.code))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from fastapi import APIRouter
 
 from unmask.serving.served_model import Served, ServedModel
@@ -40,6 +41,7 @@ def _card(model: ServedModel, name: str) -> dict[str, Any]:
             "rules": info.rules,
             "caches": info.caches,
             "defaults": info.defaults,
+            "service_classes": {name: msgspec.structs.asdict(one) for name, one in info.service_classes.items()},
             "parameters": info.parameters,
             "precision": info.precision,
         },

@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 
 from unmask.engine.completion import Completion
 from unmask.engine.text import CellDecoder, TextDelta
-from unmask.events import FinishReason
+from unmask.events import WireFinish, wire_finish
 from unmask.serving import sse
 from unmask.serving.dialects.openai_common.encode import Head
 from unmask.serving.dialects.openai_common.envelope import envelope
@@ -37,7 +37,7 @@ class ChunkStream(abc.ABC):
         self._completions: list[Completion] = []
 
     @abc.abstractmethod
-    def _choice(self, number: int, text: str = "", finish: FinishReason | None = None) -> msgspec.Struct:
+    def _choice(self, number: int, text: str = "", finish: WireFinish | None = None) -> msgspec.Struct:
         """The choice of request ``number`` in a chunk."""
 
     def start(self) -> list[bytes]:
@@ -55,7 +55,7 @@ class ChunkStream(abc.ABC):
             events.append(self._chunk(self._choice(number), unmask=FrameExtension(frame)))
         if delta.completion is not None:
             self._completions.append(delta.completion)
-            last = self._choice(number, finish=delta.completion.finish_reason)
+            last = self._choice(number, finish=wire_finish(delta.completion.finish_reason))
             events.append(self._chunk(last, unmask=GenerationReport.of(delta.completion)))
         return events
 

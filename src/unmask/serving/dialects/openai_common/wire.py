@@ -47,7 +47,7 @@ class OpenAIRequest(WireModel):
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     unmask: UnmaskOptions | None = None
-    user: str | None = None  # a label for the caller's own use; it has no effect on the answer
+    user: str | None = None  # whose request it is: users of one key share the engine fairly
 
     n: Annotated[Any, Only(1)] = None
     best_of: Annotated[Any, Only(1)] = None

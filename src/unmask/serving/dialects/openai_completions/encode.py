@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import UNSET
 
 from unmask.engine.completion import Completion
+from unmask.events import wire_finish
 from unmask.serving.dialects.openai_common.encode import Head
 from unmask.serving.dialects.openai_common.wire import Usage
 from unmask.serving.dialects.openai_completions.wire import Choice, CompletionResponse
@@ -19,7 +20,7 @@ def encode(head: Head, completions: list[Completion]) -> CompletionResponse:
         Choice(
             index=index,
             text=completion.text,
-            finish_reason=completion.finish_reason,
+            finish_reason=wire_finish(completion.finish_reason),
             unmask=UNSET if alone else report,
         )
         for index, (completion, report) in enumerate(zip(completions, reports, strict=True))

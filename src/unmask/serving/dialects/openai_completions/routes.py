@@ -15,6 +15,7 @@ from unmask.serving.dialects.openai_completions.stream import CompletionStream
 from unmask.serving.dialects.openai_completions.wire import CompletionRequest
 from unmask.serving.served_model import Served
 from unmask.serving.sse import EventStream
+from unmask.serving.tenant import tenant_of
 
 router = APIRouter(route_class=JsonRoute)
 
@@ -29,7 +30,7 @@ async def create_completion(body: CompletionRequest, request: Request, model: Se
         for ids in parsed.ids:
             model.check_length(ids, "prompt")
         prompts = [model.tokenizer.check_ids(ids) for ids in parsed.ids] or await model.encode_texts(parsed.texts)
-        admission = model.admit(prompts, parsed.params, variant)
+        admission = model.admit(prompts, parsed.params, variant, tenant_of(request, body.user))
     head = Head.new("cmpl", name)
     if body.stream:
         encoder = CompletionStream(head, model.cells, include_usage=parsed.include_usage)

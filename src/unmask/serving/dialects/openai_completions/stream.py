@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unmask.events import FinishReason
+from unmask.events import WireFinish
 from unmask.serving.dialects.openai_common.stream import ChunkStream
 from unmask.serving.dialects.openai_completions.wire import ChunkChoice
 
@@ -12,5 +12,5 @@ class CompletionStream(ChunkStream):
 
     kind = "text_completion"
 
-    def _choice(self, number: int, text: str = "", finish: FinishReason | None = None) -> ChunkChoice:
+    def _choice(self, number: int, text: str = "", finish: WireFinish | None = None) -> ChunkChoice:
         return ChunkChoice(number, text, finish)

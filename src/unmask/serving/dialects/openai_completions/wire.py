@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from pydantic import Discriminator, Field, Tag
 
-from unmask.events import FinishReason
+from unmask.events import WireFinish
 from unmask.serving.dialects.openai_common.wire import OpenAIRequest, Usage
 from unmask.serving.extension import GenerationReport
 from unmask.serving.wire import Only
@@ -50,7 +50,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
     index: int
     text: str
-    finish_reason: FinishReason
+    finish_reason: WireFinish
     logprobs: None = None
     unmask: GenerationReport | UnsetType = UNSET
 
@@ -72,5 +72,5 @@ class ChunkChoice(msgspec.Struct, frozen=True):
 
     index: int
     text: str = ""
-    finish_reason: FinishReason | None = None
+    finish_reason: WireFinish | None = None
     logprobs: None = None
