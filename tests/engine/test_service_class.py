@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from tests.engines import Result, absorb, drain, generate, make_loop
 from tests.infos import model_info
-from unmask.cli.options import named_service_classes
 from unmask.engine import wire
 from unmask.engine.options import EngineOptions
 from unmask.engine.relax import relaxed
@@ -89,15 +88,6 @@ def test_a_class_must_exist_and_be_able_to_do_something():
         with pytest.raises(InvalidValueError) as caught:
             check(**said)
         assert caught.value.param == "service_class"
-
-
-@pytest.mark.parametrize("bad", ["economy", "=0.5@0.5", "a=x@0.5", "a=0.5", "a=0.5@", "a=.@.", "a=0.5@0.5@0.5"])
-def test_the_command_line_says_what_is_wrong(bad):
-    with pytest.raises(Exception, match="is not NAME=FLOOR@LOAD"):
-        named_service_classes([bad])
-    with pytest.raises(Exception, match="twice"):
-        named_service_classes(["a=0.5@0.5", "a=0.6@0.5"])
-    assert named_service_classes(["a=0.5@0.8", "b=1@0"]) == {"a": ServiceClass(0.5, 0.8), "b": ServiceClass(1.0, 0.0)}
 
 
 @pytest.mark.parametrize(("name", "floor", "at"), [("a b", 0.5, 0.5), ("a", 1.5, 0.5), ("a", 0.5, 1.0), ("", 0.5, 0.5)])

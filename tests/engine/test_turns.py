@@ -74,3 +74,45 @@ def test_an_interactive_request_finds_a_slot_at_once():
     assert len(scheduler.running) == 6
     scheduler.submit(sequence("i", 0.0))
     assert "i" in [span.sequence.request_id for span in scheduler.plan(0.0)]
+
+
+class Simulation:
+    """A scheduler under a cost model: a step takes as long as ``_FIXED`` rows, and as the rows that it has."""
+
+    _FIXED = 8
+
+    def __init__(self):
+        self.now = 0.0
+        self.scheduler = Scheduler(16, 4096, PageLedger(200))
+        self.finished = 0
+
+    def step(self) -> list[str]:
+        spans = self.scheduler.plan(self.now)
+        self.now += self._FIXED + sum(span.rows for span in spans)
+        finished = denoise(self.scheduler, spans, self.now)
+        self.finished += sum(name.startswith("batch") for name in finished)
+        return finished
+
+    def interactive(self, number: int) -> float:
+        """How long a short request takes that arrives now."""
+        begun, name = self.now, f"interactive{number}"
+        self.scheduler.submit(sequence(name, self.now, prompt=8, max_tokens=32))
+        while name not in self.step():
+            pass
+        return self.now - begun
+
+
+def test_an_interactive_request_takes_at_most_twice_as_long_beside_a_saturated_batch_class():
+    simulation = Simulation()
+    alone = max(simulation.interactive(number) for number in range(20))
+    submitted = 0
+    beside = []
+    for number in range(20, 120):
+        while submitted - simulation.finished < 40:
+            simulation.scheduler.submit(sequence(f"batch{submitted}", 0.0, max_tokens=24, priority="batch"))
+            submitted += 1
+        if number % 3 == 0:
+            simulation.step()  # none is there for a while: batch requests have the step to themselves
+        beside.append(simulation.interactive(number))
+    assert sorted(beside)[95] <= 2 * alone
+    assert simulation.finished >= 20, "and the batch class gets on"
