@@ -58,7 +58,7 @@ def resolve(params: GenerationParams, model: ModelInfo, prompt_length: int) -> D
         **_schedule(said),
         stability_threshold=said.integer("stability_threshold", 1, 0, 1024),
         confidence_threshold=said.number("confidence_threshold", 0.005, 0.0, 1e6),
-        cache=_cache(params.cache, model),
+        **_cache(said, model),
         early_exit=said.flag("early_exit"),
         min_tokens=said.integer("min_tokens", 0, 0, max_tokens),
         end_tokens=_end_tokens(params.end_tokens, rule),
@@ -212,7 +212,22 @@ def _max_tokens(said: _Said, model: ModelInfo, prompt_length: int) -> int:
     return max_tokens
 
 
-def _cache(cache: str | None, model: ModelInfo) -> str:
+def _cache(said: _Said, model: ModelInfo) -> dict[str, Any]:
+    """The cache, and how often it is computed anew if that is counted."""
+    cache = _known_cache(said.given("cache"), model)
+    if cache == "delayed":
+        return {"cache": cache, "refresh_interval": said.integer("refresh_interval", 8, 1, _MAX_COUNT)}
+    if said.given("refresh_interval") is not None:
+        other = " or choose cache 'delayed'" if "delayed" in model.caches else ""
+        raise InvalidValueError(
+            f"'refresh_interval' has no effect with cache '{cache}'.",
+            hint=f"Leave it out{other}.",
+            param="refresh_interval",
+        )
+    return {"cache": cache, "refresh_interval": 0}
+
+
+def _known_cache(cache: str | None, model: ModelInfo) -> str:
     if cache is None:
         return model.caches[0]
     if cache not in CACHES:

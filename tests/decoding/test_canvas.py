@@ -77,7 +77,7 @@ def play(denoiser, rng):
         window = commit_some(denoiser, rng)
         forwards += 1
         assert window.end <= window.key_end <= canvas.length
-        assert window.end - window.start <= most_rows, "the promise covers all coming windows"
+        assert window.count <= most_rows, "the promise covers all coming windows"
         contiguous = np.flatnonzero(np.append(canvas.masked, True))[0]
         assert canvas.decided == min(contiguous, canvas.settled)
         assert canvas.text_end >= told, "text that was told must not shrink"
@@ -172,7 +172,7 @@ def test_a_renoised_canvas_ends_in_time(data, prompt, max_tokens, steps):
         size = window.end - window.canvas_start
         assert window.start == encoded, "everything final is encoded once"
         assert window.conditioned == (denoiser.step > 0)
-        assert window.end - window.start <= denoiser.most_rows
+        assert window.count <= denoiser.most_rows
         encoded = window.canvas_start
         accepted = data.draw(st.lists(st.integers(window.canvas_start, window.end - 1), unique=True))
         likeliest = np.array(data.draw(st.lists(st.integers(1, 2), min_size=size, max_size=size)))

@@ -325,7 +325,7 @@ def test_ids_that_are_none(spec_of, value):
 
 def test_who_attends_how(spec_of):
     full, adapted = spec_of(dream()), spec_of(dream(), adapted=True)
-    assert (full.attention, full.denoiser, full.caches) == ("full", "full", ("none", "prefix", "dual"))
+    assert (full.attention, full.denoiser, full.caches) == ("full", "full", ("none", "prefix", "dual", "delayed"))
     assert "d2f" not in full.rules
     assert (adapted.attention, adapted.anchor, adapted.caches) == ("block_causal", "prompt_end", ("exact", "none"))
     assert adapted.rules[0] == "threshold"

@@ -28,7 +28,7 @@ class Span:
     @property
     def rows(self) -> int:
         """Number of query positions."""
-        return self.window.end - self.window.start
+        return self.window.count
 
     @property
     def first_page(self) -> int:
