@@ -19,6 +19,7 @@ from unmask.engine.thread import ThreadEngine
 from unmask.errors import InvalidValueError, UnmaskError
 from unmask.params import GenerationParams, ModelInfo
 from unmask.resolve import resolve
+from unmask.shown import shown
 
 Prompt = str | list[int] | list[dict[str, str]]
 
@@ -151,7 +152,7 @@ def _variant(models: dict[str, ModelInfo], adapter: str) -> ModelInfo:
     if adapter not in models:
         names = ", ".join(f"'{name}'" for name in models if name) or "none"
         raise InvalidValueError(
-            f"There is no adapter {adapter!r}.", hint=f"The engine was given: {names}.", param="adapter"
+            f"There is no adapter {shown(adapter)}.", hint=f"The engine was given: {names}.", param="adapter"
         )
     return models[adapter]
 

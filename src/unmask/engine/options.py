@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from unmask.errors import InvalidValueError
+from unmask.shown import shown
 
 _ADAPTER_NAME = r"[A-Za-z0-9._-]{1,64}"
 _RANGES = (
@@ -56,7 +57,7 @@ class EngineOptions:
         for name in self.adapters:
             if re.fullmatch(_ADAPTER_NAME, name) is None:
                 raise InvalidValueError(
-                    f"{name!r} is no name for an adapter.",
+                    f"{shown(name)} is no name for an adapter.",
                     hint="Use letters, digits, '.', '_' and '-'.",
                     param="adapters",
                 )
