@@ -95,6 +95,13 @@ class EngineFaultError(UnmaskError):
     status = 500
 
 
+class NotFiniteError(UnmaskError):
+    """The model gave NaN or infinity: its weights are damaged, or numbers grew too large for its number type."""
+
+    code = "not_finite"
+    status = 500
+
+
 class CheckpointNotFoundError(UnmaskError):
     """The model path does not exist, or holds no checkpoint."""
 

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from tests.engines import drain, generate, make_loop, submit
+from tests.golden.checkpoints import served_copy
 from unmask.engine import wire
 from unmask.engine.options import EngineOptions
 from unmask.errors import ContextLengthError, InvalidValueError, UnsupportedValueError
@@ -101,8 +102,26 @@ def test_nan_does_not_spread_to_a_neighbour(golden):
     for name, prompt in healthy.items():
         submit(loop, name, prompt, max_tokens=32, block_length=8)
     results = drain(loop)
-    assert results["broken"].error[0] == "engine_fault"
+    assert results["broken"].error[0] == "not_finite"
+    assert "NaN" in results["broken"].error[1]
     assert {name: results[name].ids for name in healthy} == alone
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("family", ["llada", "dream", "fast_dllm_v2", "diffusion_gemma"])
+def test_logits_that_are_no_numbers_are_named(golden, tmp_path, family, value):
+    """Under every rule, those that go by chance too, and whether tokens are drawn or not; the engine goes on."""
+    loop = make_loop(served_copy(golden / family / "ckpt", tmp_path))
+    weights = loop._runner.model.final_norm
+    sound = weights.clone()
+    settings = [{"rule": rule} for rule in loop.model.rules] + [{"temperature": 1.0, "seed": 3, "top_p": 0.9}]
+    settings += [{"rule": "entropy", "alg_temp": 0.5}] if "entropy" in loop.model.rules else []
+    weights.fill_(value)
+    for params in settings:
+        result = generate(loop, PROMPT, max_tokens=16, **params)
+        assert (result.error[0], result.ids) == ("not_finite", []), params
+    weights.copy_(sound)
+    assert generate(loop, PROMPT, max_tokens=16).error is None
 
 
 def test_min_tokens_forbids_an_early_end(trial):

@@ -18,7 +18,7 @@ from unmask.engine.pages import PAGE_TOKENS, PageLedger, pages_for
 from unmask.engine.runner import Commit, Runner
 from unmask.engine.scheduler import Scheduler, Span
 from unmask.engine.sequence import Sequence
-from unmask.errors import EngineFaultError, InvalidValueError
+from unmask.errors import EngineFaultError, InvalidValueError, NotFiniteError
 from unmask.events import CanvasEvent, EngineStats, StepReport
 from unmask.models.base import Model
 from unmask.models.load import load_model
@@ -26,6 +26,7 @@ from unmask.models.spec import ModelSpec
 from unmask.params import ModelInfo
 
 _CPU_CACHE_BYTES = 2 * 2**30
+_NOT_FINITE_HINT = "Its weights may be damaged; in float16 numbers may grow too large, so try another dtype."
 _CUDA_SHARE = 0.8  # of what the weights leave free; the rest is for activations and logits
 
 
@@ -114,14 +115,16 @@ class EngineLoop:
         return [event for commit in commits if (event := self._advance(commit, now)) is not None]
 
     def _advance(self, commit: Commit, now: float) -> CanvasEvent | None:
-        """Apply one request's commits; its event, if there is news. A broken invariant ends that request only."""
+        """Apply one request's commits; its event, if there is news. NaN, or a broken invariant, ends that one only."""
         sequence = commit.span.sequence
         self.stats.rows += commit.span.rows * sequence.streams
         try:
+            if not commit.finite:
+                raise NotFiniteError("The model gave NaN or infinite logits.", hint=_NOT_FINITE_HINT)
             self.stats.tokens_committed += sequence.apply(commit.span.window, commit.decision, now)
-        except EngineFaultError as error:
+        except (EngineFaultError, NotFiniteError) as error:
             self._scheduler.remove(sequence.request_id)
-            return CanvasEvent.failure(sequence.request_id, error.code, error.message)
+            return CanvasEvent.failure(sequence.request_id, error.code, str(error))
         event = sequence.event()
         if event is not None and event.last:
             self._scheduler.remove(sequence.request_id)
