@@ -60,7 +60,7 @@ def resolve(params: GenerationParams, model: ModelInfo, prompt_length: int) -> D
         stability_threshold=said.integer("stability_threshold", 1, 0, 1024),
         confidence_threshold=said.number("confidence_threshold", 0.005, 0.0, 1e6),
         **_cache(said, model),
-        early_exit=said.flag("early_exit"),
+        early_exit=_early_exit(said, model),
         min_tokens=said.integer("min_tokens", 0, 0, max_tokens),
         end_tokens=_end_tokens(params.end_tokens, rule),
         cfg_scale=_cfg_scale(said, model),
@@ -242,6 +242,16 @@ def _known_cache(cache: str | None, model: ModelInfo) -> str:
             param="cache",
         )
     return cache
+
+
+def _early_exit(said: _Said, model: ModelInfo) -> bool:
+    if model.denoiser == "renoise" and said.given("early_exit") is not None:
+        raise InvalidValueError(
+            f"'early_exit' has no effect on {model.name}: all tokens of a canvas become final at once.",
+            hint="Leave it out.",
+            param="early_exit",
+        )
+    return said.flag("early_exit")
 
 
 def _end_tokens(value: str | None, rule: str) -> str:

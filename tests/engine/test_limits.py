@@ -8,6 +8,7 @@ import pytest
 
 from tests.engines import drain, generate, make_loop, submit
 from tests.golden.checkpoints import served_copy
+from tests.infos import model_info
 from unmask.engine import wire
 from unmask.engine.options import EngineOptions
 from unmask.errors import ContextLengthError, InvalidValueError, UnsupportedValueError
@@ -82,6 +83,13 @@ def test_a_tiny_temperature_is_greedy(loop, temperature):
         cold = generate(loop, PROMPT, max_tokens=16, ignore_eos=True, temperature=temperature, **rule)
         assert cold.error is None
         assert cold.ids == greedy.ids or rule["rule"] == "d2f"
+
+
+@pytest.mark.parametrize("value", [True, False])
+def test_an_early_exit_from_a_canvas_that_becomes_final_at_once_is_refused(value):
+    with pytest.raises(InvalidValueError, match="no effect") as caught:
+        resolve(GenerationParams(early_exit=value), model_info("renoise"), 1)
+    assert caught.value.param == "early_exit"
 
 
 @pytest.mark.parametrize("name", ["max_running", "max_rows", "kv_tokens", "threads"])
