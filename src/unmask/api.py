@@ -143,13 +143,17 @@ class AsyncLLM:
 def _request(
     prompt: Prompt, params: GenerationParams | None, raw: bool, prompts: PromptEncoder, model: ModelInfo
 ) -> TextRequest:
-    params = params or GenerationParams()
+    params = GenerationParams() if params is None else params
+    if not isinstance(params, GenerationParams):
+        raise InvalidValueError(
+            f"'params' is {shown(params)}.", hint="Give unmask.GenerationParams(max_tokens=64), say.", param="params"
+        )
     ids = prompts.encode(prompt, raw=raw)
-    return TextRequest(ids, resolve(params, model, len(ids)), params.stop)
+    return TextRequest(ids, resolve(params, model, len(ids)), tuple(params.stop or ()))
 
 
 def _variant(models: dict[str, ModelInfo], adapter: str) -> ModelInfo:
-    if adapter not in models:
+    if not isinstance(adapter, str) or adapter not in models:
         names = ", ".join(f"'{name}'" for name in models if name) or "none"
         raise InvalidValueError(
             f"There is no adapter {shown(adapter)}.", hint=f"The engine was given: {names}.", param="adapter"
@@ -158,7 +162,13 @@ def _variant(models: dict[str, ModelInfo], adapter: str) -> ModelInfo:
 
 
 def _as_list(prompts: Prompt | Sequence[Prompt]) -> list[Prompt]:
-    """A single prompt (text, ids, or messages) as a list of one."""
+    """A single prompt (text, ids, or messages) as a list of one. Raises ``InvalidValueError`` for what is none."""
+    if isinstance(prompts, bytes) or not isinstance(prompts, Sequence):
+        raise InvalidValueError(
+            f"'prompts' is {shown(prompts)}.",
+            hint="Give a text, token ids, messages, or a list of these.",
+            param="prompts",
+        )
     if isinstance(prompts, str) or (prompts and isinstance(prompts[0], int | dict)):
         return [prompts]  # type: ignore[list-item]
     return list(prompts)  # type: ignore[arg-type]

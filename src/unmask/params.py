@@ -68,7 +68,7 @@ class GenerationParams:
     top_p: float | None = None
     top_k: int | None = None
     seed: int | None = None
-    stop: tuple[str, ...] = ()
+    stop: tuple[str, ...] | None = ()
     ignore_eos: bool = False
     rule: str | None = None
     steps: int | None = None

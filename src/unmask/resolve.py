@@ -64,7 +64,7 @@ def resolve(params: GenerationParams, model: ModelInfo, prompt_length: int) -> D
         min_tokens=said.integer("min_tokens", 0, 0, max_tokens),
         end_tokens=_end_tokens(params.end_tokens, rule),
         cfg_scale=_cfg_scale(said, model),
-        frames=params.frames,
+        frames=said.flag("frames"),
         adapter=model.adapter,
     )
 
@@ -290,6 +290,8 @@ def _seed(said: _Said, temperature: float) -> int:
 
 
 def _check_stop(stop: Any) -> None:
+    if stop is None:
+        return
     if isinstance(stop, str):
         raise InvalidValueError(
             "'stop' is a text; it must be a tuple of texts.", hint=f"Say ({shown(stop)},).", param="stop"

@@ -129,6 +129,7 @@ def refuse_foreign(checkpoint: Checkpoint) -> None:
 
 def _place(model: str, download: bool) -> tuple[str, Path]:
     """The name of ``model``, and where it is."""
+    model = os.fspath(model)  # programs may have paths
     if model == EMBEDDED_MODEL:
         return EMBEDDED_MODEL, _EMBEDDED_PATH
     if not model:

@@ -64,7 +64,7 @@ class Tokenizer:
     def check_ids(self, ids: list[int]) -> list[int]:
         """``ids`` as a prompt given by number. Raises ``InvalidValueError`` for an unknown id or the mask id."""
         for index in ids:
-            if not isinstance(index, int) or not 0 <= index < self.size:
+            if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < self.size:
                 raise InvalidValueError(f"Token id {shown(index)} is outside 0 to {self.size - 1}.", param="prompt")
         return self._without_mask(ids)
 

@@ -108,7 +108,7 @@ class ServedModel:
 def _request(prompt: list[int], params: GenerationParams, variant: ModelInfo) -> TextRequest:
     if not prompt:
         raise InvalidValueError("The prompt is empty.", hint="Give at least one token.", param="prompt")
-    return TextRequest(prompt, resolve(params, variant, len(prompt)), params.stop)
+    return TextRequest(prompt, resolve(params, variant, len(prompt)), params.stop or ())
 
 
 def _of_app(request: Request) -> ServedModel:
