@@ -7,6 +7,7 @@ import time
 import traceback
 from collections.abc import Callable
 from copy import copy
+from functools import partial
 
 import torch
 
@@ -21,8 +22,8 @@ from unmask.engine.sequence import Sequence
 from unmask.errors import EngineFaultError, InvalidValueError, NotFiniteError
 from unmask.events import CanvasEvent, EngineStats, StepReport
 from unmask.models.base import Model
+from unmask.models.info import model_info
 from unmask.models.load import load_model
-from unmask.models.spec import ModelSpec
 from unmask.params import ModelInfo
 
 _CPU_CACHE_BYTES = 2 * 2**30
@@ -48,11 +49,12 @@ class EngineLoop:
             progress=progress,
         )
         name = checkpoint.name
-        _check_context(options.max_context, model)
-        base = _model_info(name, model, model.spec, options.max_context)
-        self.models = {"": base}
+        info = partial(
+            model_info, max_context=options.max_context, parameters=model.parameters, precision=model.precision
+        )
+        self.models = {"": info(model.spec, name)}
         for adapter, spec in model.adapters.items():
-            self.models[adapter] = _model_info(f"{name}:{adapter}", model, spec, options.max_context, adapter)
+            self.models[adapter] = info(spec, f"{name}:{adapter}", adapter=adapter)
         self._numbers = {adapter: number for number, adapter in enumerate(model.adapters)}
         self.stats = EngineStats()
         self._pages = PageLedger(_cache_pages(options, model, self.model.context_length))
@@ -147,39 +149,6 @@ class EngineLoop:
     def _check_integrity(self) -> None:
         """Idle means that nothing is held."""
         assert self._pages.in_use == 0, f"{self._pages.in_use} pages in use while idle"
-
-
-def _check_context(max_context: int, model: Model) -> None:
-    most = model.spec.shape.context_length
-    if max_context > most:
-        raise InvalidValueError(
-            f"A context of {max_context} was asked for; the model's own limit is {most}.",
-            hint="Give at most that, or 0 for all of it.",
-            param="max_context",
-        )
-
-
-def _model_info(name: str, model: Model, spec: ModelSpec, max_context: int, adapter: str = "") -> ModelInfo:
-    return ModelInfo(
-        name=name,
-        adapter=adapter,
-        family=spec.family,
-        attention=spec.attention,
-        denoiser=spec.denoiser,
-        anchor=spec.anchor,
-        shifted=spec.shifted,
-        rules=spec.rules,
-        caches=spec.caches,
-        defaults=spec.defaults,
-        block_length=spec.block_length,
-        max_tokens=spec.max_tokens,
-        context_length=max_context or spec.shape.context_length,
-        vocab_size=spec.shape.vocab,
-        mask_id=spec.mask_id,
-        end_ids=spec.end_ids,
-        parameters=model.parameters,
-        precision=model.precision,
-    )
 
 
 def _cache_pages(options: EngineOptions, model: Model, context_length: int) -> int:
