@@ -81,6 +81,13 @@ class QueueFullError(UnmaskError):
     status = 503
 
 
+class InsufficientMemoryError(UnmaskError):
+    """The model with its key/value cache needs more memory than the device has left."""
+
+    code = "insufficient_memory"
+    status = 507
+
+
 class EngineUnavailableError(UnmaskError):
     """The engine process is loading, stopping, or has died."""
 

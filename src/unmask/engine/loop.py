@@ -14,6 +14,7 @@ import torch
 from unmask.checkpoints.directory import open_checkpoint
 from unmask.checkpoints.weights import Progress
 from unmask.engine import wire
+from unmask.engine.fit import check_fit
 from unmask.engine.options import EngineOptions
 from unmask.engine.pages import PAGE_TOKENS, PageLedger, pages_for
 from unmask.engine.runner import Commit, Runner
@@ -47,6 +48,7 @@ class EngineLoop:
             dtype=options.dtype,
             quantize=options.quantize,
             progress=progress,
+            check=partial(check_fit, options, checkpoint),
         )
         name = checkpoint.name
         info = partial(
