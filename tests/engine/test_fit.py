@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,12 @@ from unmask.checkpoints.weights import TensorReader
 from unmask.engine import fit, memory
 from unmask.engine.memory import host_bytes
 from unmask.errors import InsufficientMemoryError, UnmaskError
+from unmask.models.int8 import Int8Weight, int8_unavailable
 from unmask.models.load import load_model
 from unmask.models.registry import describe
 
 GIB = 2**30
+needs_int8 = pytest.mark.skipif(int8_unavailable(torch.device("cpu")) is not None, reason="no int8 on this CPU")
 
 
 @pytest.fixture
@@ -79,17 +82,48 @@ def test_half_the_bits_are_offered_where_they_help(left):
     assert "bfloat16" in refused(dtype="float32").hint
     make_loop("unmask-tiny", dtype="bfloat16")
     left(weights - 1)
-    assert "dtype bfloat16 (--dtype) and a smaller context." in refused(dtype="float32").hint
-    left(weights // 2 - 1)
+    assert "dtype bfloat16 (--dtype) with a smaller context." in refused(dtype="float32").hint
+    left(weights // 8)
     assert "bfloat16" not in refused(dtype="float32").hint
 
 
-def test_int8_weights_leave_room_for_the_cache_but_are_floats_first(left):
+@needs_int8
+def test_int8_is_offered_where_it_helps(left):
     weights, position, context = sizes()
-    left(max(weights, weights // 4 + 2 * context * position))
+    model = load_model("unmask-tiny", device="cpu", quantize="int8")
+    packed = sum(linear.parameters for linear in [*model.linears(), model.output_head])
+    needed = weights - 3 * packed + 2 * context * position
+    left(needed)
+    assert "quantize int8 (--quantize)" in refused().hint
     make_loop("unmask-tiny", quantize="int8")
-    left(weights - 1)
-    refused(quantize="int8", max_context=64)
+    left(needed - 1)
+    assert "int8 (--quantize) with a smaller context" in refused().hint
+    assert "int8" not in refused(quantize="int8").hint
+
+
+@needs_int8
+def test_matrices_become_int8_as_they_are_read(monkeypatch):
+    """So never two of them are floats at once."""
+    events = []
+    take, pack = TensorReader.take, Int8Weight.__init__
+
+    def taking(self, name, shape):
+        events.append(len(shape))
+        return take(self, name, shape)
+
+    def packing(self, weight):
+        events.append("packed")
+        pack(self, weight)
+
+    monkeypatch.setattr(TensorReader, "take", taking)
+    monkeypatch.setattr(Int8Weight, "__init__", packing)
+    model = load_model("unmask-tiny", device="cpu", quantize="int8")
+    linears = [*model.linears(), model.output_head]
+    assert all(isinstance(linear.weight, Int8Weight) for linear in linears)
+    matrices = "".join("p" if event == "packed" else "m" for event in events if event in ("packed", 2))
+    assert matrices[0] == "m", "the embedding"
+    pieces = matrices[1:].split("p")
+    assert sorted(len(piece) for piece in pieces) == sorted([0, *(len(linear.parts) for linear in linears)])
 
 
 def test_where_free_memory_cannot_be_told_nothing_is_refused(left):
@@ -102,7 +136,8 @@ def test_where_free_memory_cannot_be_told_nothing_is_refused(left):
 def test_what_is_counted_is_what_is_loaded(golden, tmp_path, family):
     checkpoint = open_checkpoint(str(served_copy(golden / family, tmp_path)))
     loaded = load_model(checkpoint, device="cpu")
-    assert fit._weights(checkpoint, describe(checkpoint)) == pytest.approx(loaded.parameters, rel=1e-4)
+    counted = sum(math.prod(shape) for _, shape in fit._shapes(checkpoint, describe(checkpoint)))
+    assert counted == pytest.approx(loaded.parameters, rel=1e-4)
 
 
 def test_gguf_files_are_counted_too(golden, left):

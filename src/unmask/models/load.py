@@ -67,6 +67,7 @@ def load_model(
     merged = LoraAdapter(Path(adapter)) if adapter is not None else None
     patch = merged.merge if merged is not None else None
     with _reader(checkpoint, spec, precision.dtype, place, progress, patch) as weights:
+        weights.int8 = precision.int8
         loaded = _KINDS[type(spec.shape)].model(spec, weights)
     loaded.precision = str(precision)
     if merged is not None:
@@ -75,8 +76,6 @@ def load_model(
     for number, (name, path) in enumerate(adapters.items()):
         LoraAdapter(Path(path)).attach(number, loaded.linears(), dtype=precision.dtype, device=place)
         loaded.adapters[name] = adapted_spec
-    if precision.int8:
-        loaded.quantize()
     return loaded
 
 

@@ -23,10 +23,15 @@ class Precision:
     int8: bool
     reason: str
 
+    @property
+    def short(self) -> str:
+        """For people: the choice."""
+        name = str(self.dtype).removeprefix("torch.")
+        return f"int8, the rest {name}" if self.int8 else name
+
     def __str__(self) -> str:
         """For people: the choice and its reason."""
-        name = str(self.dtype).removeprefix("torch.")
-        return f"{f'int8, the rest {name}' if self.int8 else name} ({self.reason})"
+        return f"{self.short} ({self.reason})"
 
 
 def choose_precision(dtype: str, quantize: str, device: torch.device, checkpoint: Checkpoint) -> Precision:
