@@ -66,6 +66,7 @@ class Forward:
 
     start: int
     end: int
+    rows: list[int]
     canvas: list[int]
     committed: list[int]
 
@@ -79,7 +80,9 @@ def trace(loop: EngineLoop, prompt_ids: list[int], **params) -> list[Forward]:
         (span,) = spans
         canvas = span.sequence.canvas.tokens.tolist()
         commits = execute(spans)
-        forwards.append(Forward(span.window.start, span.window.end, canvas, sorted(commits[0].decision.positions)))
+        window = span.window
+        committed = sorted(commits[0].decision.positions)
+        forwards.append(Forward(window.start, window.end, window.positions.tolist(), canvas, committed))
         return commits
 
     loop._runner.execute = recording

@@ -10,6 +10,7 @@ from contextlib import aclosing
 import pytest
 
 import unmask
+from tests.foreign_models import tiny_copy
 from unmask.errors import InvalidValueError, UnmaskError
 
 QUESTIONS = ["What is 7 + 8?", "Spell the word ocean.", "Write in reverse order: dragon yellow square"]
@@ -79,8 +80,69 @@ def test_bad_input_raises_before_anything_runs(llm):
     assert llm._loop.idle
 
 
+@pytest.mark.parametrize(
+    ("prompts", "params", "field"),
+    [
+        (None, None, "prompts"),
+        (5, None, "prompts"),
+        (b"text", None, "prompts"),
+        ({"role": "user"}, None, "prompts"),
+        ([None], None, "prompt"),
+        ([5.5], None, "prompt"),
+        ([["a", "b"]], None, "prompt"),
+        ([True], None, "prompt"),
+        ([[5, True]], None, "prompt"),
+        (QUESTIONS[0], {"max_tokens": 5}, "params"),
+        (QUESTIONS[0], {}, "params"),
+        (QUESTIONS[0], unmask.GenerationParams(frames="yes"), "frames"),
+        (QUESTIONS[0], unmask.GenerationParams(stop=5), "stop"),
+    ],
+    ids=repr,
+)
+def test_what_is_no_prompt_and_no_parameters_is_named(llm, prompts, params, field):
+    with pytest.raises(InvalidValueError) as caught:
+        llm.generate(prompts, params)
+    assert caught.value.param == field
+    assert llm._loop.idle
+
+
+def test_stop_may_be_none(llm):
+    answers = [llm.generate(QUESTIONS[0], unmask.GenerationParams(stop=stop))[0] for stop in (None, (), [])]
+    assert len({answer.text for answer in answers}) == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"max_running": 1.5}, {"max_running": True}, {"threads": "2"}, {"device": 0}, {"adapters": []}, {"dtype": None},
+     {"adapter": 1}, {"adapters": {1: "a"}}],
+    ids=str,
+)  # fmt: skip
+def test_options_of_the_wrong_kind_are_named(options):
+    with pytest.raises(InvalidValueError) as caught:
+        unmask.LLM(**options)
+    assert caught.value.param in options
+
+
+async def test_the_async_twin_takes_one_prompt():
+    async with await unmask.AsyncLLM.load(device="cpu", threads=1) as async_llm:
+        for prompt in (QUESTIONS, [[1, 2]], None, 5):
+            with pytest.raises(InvalidValueError, match="one prompt") as caught:
+                await async_llm.generate(prompt)
+            assert caught.value.param == "prompt"
+            with pytest.raises(InvalidValueError, match="one prompt"):
+                await anext(async_llm.stream(prompt))
+
+
 def test_no_prompts_no_answers(llm):
     assert llm.generate([]) == []
+
+
+def test_the_model_may_be_a_path(tmp_path):
+    path = tiny_copy(tmp_path / "model")
+    (answer,) = unmask.LLM(path, device="cpu", threads=1).generate(QUESTIONS[0])
+    assert answer.text
+    with pytest.raises(UnmaskError, match="no model"):
+        unmask.LLM(tmp_path / "none", device="cpu", threads=1)
 
 
 def test_a_wrong_model_says_what_to_do():

@@ -197,9 +197,10 @@ def test_documented_defaults_are_in_force():
             if name in ("rule", "block_length", "steps", "cache", "canvas"):
                 continue  # the model's
             rule = readers.get(name, "threshold")
-            kind = "sub_block" if name == "sub_block_length" else "block_causal"
+            kind = {"sub_block_length": "sub_block", "refresh_interval": "full"}.get(name, "block_causal")
             info = model_info(kind, rules=(rule,), defaults={}, block_length=32, context_length=64)
-            params = resolve(GenerationParams(rule=rule), info, 1)
+            cache = "delayed" if name == "refresh_interval" else None
+            params = resolve(GenerationParams(rule=rule, cache=cache), info, 1)
             assert str(getattr(params, name)).lower().removesuffix(".0") == value.strip("`"), name
 
 

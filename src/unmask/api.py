@@ -19,6 +19,7 @@ from unmask.engine.thread import ThreadEngine
 from unmask.errors import InvalidValueError, UnmaskError
 from unmask.params import GenerationParams, ModelInfo
 from unmask.resolve import resolve
+from unmask.shown import shown
 from unmask.terms import resolve_terms
 
 Prompt = str | list[int] | list[dict[str, str]]
@@ -143,23 +144,33 @@ class AsyncLLM:
 def _request(
     prompt: Prompt, params: GenerationParams | None, raw: bool, prompts: PromptEncoder, model: ModelInfo
 ) -> TextRequest:
-    params = params or GenerationParams()
+    params = GenerationParams() if params is None else params
+    if not isinstance(params, GenerationParams):
+        raise InvalidValueError(
+            f"'params' is {shown(params)}.", hint="Give unmask.GenerationParams(max_tokens=64), say.", param="params"
+        )
     ids = prompts.encode(prompt, raw=raw)
     decoding = resolve(params, model, len(ids))
-    return TextRequest(ids, decoding, params.stop, resolve_terms(params, model, decoding))
+    return TextRequest(ids, decoding, tuple(params.stop or ()), resolve_terms(params, model, decoding))
 
 
 def _variant(models: dict[str, ModelInfo], adapter: str) -> ModelInfo:
-    if adapter not in models:
+    if not isinstance(adapter, str) or adapter not in models:
         names = ", ".join(f"'{name}'" for name in models if name) or "none"
         raise InvalidValueError(
-            f"There is no adapter {adapter!r}.", hint=f"The engine was given: {names}.", param="adapter"
+            f"There is no adapter {shown(adapter)}.", hint=f"The engine was given: {names}.", param="adapter"
         )
     return models[adapter]
 
 
 def _as_list(prompts: Prompt | Sequence[Prompt]) -> list[Prompt]:
-    """A single prompt (text, ids, or messages) as a list of one."""
+    """A single prompt (text, ids, or messages) as a list of one. Raises ``InvalidValueError`` for what is none."""
+    if isinstance(prompts, bytes) or not isinstance(prompts, Sequence):
+        raise InvalidValueError(
+            f"'prompts' is {shown(prompts)}.",
+            hint="Give a text, token ids, messages, or a list of these.",
+            param="prompts",
+        )
     if isinstance(prompts, str) or (prompts and isinstance(prompts[0], int | dict)):
         return [prompts]  # type: ignore[list-item]
     return list(prompts)  # type: ignore[arg-type]

@@ -94,6 +94,13 @@ class QueueTimeoutError(UnmaskError):
     status = 503
 
 
+class InsufficientMemoryError(UnmaskError):
+    """The model with its key/value cache needs more memory than the device has left."""
+
+    code = "insufficient_memory"
+    status = 507
+
+
 class EngineUnavailableError(UnmaskError):
     """The engine process is loading, stopping, or has died."""
 
@@ -105,6 +112,13 @@ class EngineFaultError(UnmaskError):
     """The engine broke one of its own invariants while serving this request: a bug of ours."""
 
     code = "engine_fault"
+    status = 500
+
+
+class NotFiniteError(UnmaskError):
+    """The model gave NaN or infinity: its weights are damaged, or numbers grew too large for its number type."""
+
+    code = "not_finite"
     status = 500
 
 

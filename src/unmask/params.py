@@ -15,7 +15,7 @@ import msgspec
 from unmask.service_class import ServiceClass
 
 END_TOKENS = ("free", "last", "never")
-CACHES = ("exact", "none", "prefix", "dual")
+CACHES = ("exact", "none", "prefix", "dual", "delayed")
 
 Attention = Literal["full", "block_causal", "causal_prompt"]
 DenoiserKind = Literal["full", "block_causal", "sub_block", "renoise"]
@@ -73,7 +73,7 @@ class GenerationParams:
     top_p: float | None = None
     top_k: int | None = None
     seed: int | None = None
-    stop: tuple[str, ...] = ()
+    stop: tuple[str, ...] | None = ()
     ignore_eos: bool = False
     rule: str | None = None
     steps: int | None = None
@@ -94,6 +94,7 @@ class GenerationParams:
     stability_threshold: int | None = None
     confidence_threshold: float | None = None
     cache: str | None = None
+    refresh_interval: int | None = None
     early_exit: bool | None = None
     min_tokens: int | None = None
     end_tokens: str | None = None
@@ -109,7 +110,8 @@ class DecodingParams(msgspec.Struct, frozen=True, kw_only=True):
     """Every decoding parameter of one request, concrete. Units: tokens, probabilities, forwards per block.
 
     The D2F fields govern block creation for every block-causal request; for rules other than ``d2f`` they are
-    set so that one block is denoised at a time. ``sub_block_length`` is 0 for models that have no sub-blocks.
+    set so that one block is denoised at a time. ``sub_block_length`` is 0 for models that have no sub-blocks, and
+    ``refresh_interval`` for caches that are not refreshed by count.
     """
 
     max_tokens: int
@@ -137,6 +139,7 @@ class DecodingParams(msgspec.Struct, frozen=True, kw_only=True):
     stability_threshold: int
     confidence_threshold: float
     cache: str
+    refresh_interval: int
     early_exit: bool
     min_tokens: int
     end_tokens: str
@@ -147,7 +150,7 @@ class DecodingParams(msgspec.Struct, frozen=True, kw_only=True):
     def applied(self) -> dict[str, Any]:
         """What is really in force, as told to the user: all but the options that nothing reads."""
         unread = {name for name in ALL_RULE_OPTIONS if name not in RULE_TRAITS[self.rule].options} | {"frames"}
-        unread |= {name for name in ("sub_block_length", "adapter") if not getattr(self, name)}
+        unread |= {name for name in ("sub_block_length", "refresh_interval", "adapter") if not getattr(self, name)}
         return {name: value for name, value in msgspec.structs.asdict(self).items() if name not in unread}
 
 

@@ -20,6 +20,7 @@ from unmask.params import (
     GenerationParams,
     ModelInfo,
 )
+from unmask.shown import shown
 
 _MAX_COUNT = 2**31 - 1
 
@@ -58,12 +59,12 @@ def resolve(params: GenerationParams, model: ModelInfo, prompt_length: int) -> D
         **_schedule(said),
         stability_threshold=said.integer("stability_threshold", 1, 0, 1024),
         confidence_threshold=said.number("confidence_threshold", 0.005, 0.0, 1e6),
-        cache=_cache(params.cache, model),
-        early_exit=said.flag("early_exit"),
+        **_cache(said, model),
+        early_exit=_early_exit(said, model),
         min_tokens=said.integer("min_tokens", 0, 0, max_tokens),
         end_tokens=_end_tokens(params.end_tokens, rule),
         cfg_scale=_cfg_scale(said, model),
-        frames=params.frames,
+        frames=said.flag("frames"),
         adapter=model.adapter,
     )
 
@@ -85,8 +86,9 @@ class _Said:
         if value is None:
             return float(self._defaults.get(name, default))
         known = isinstance(value, int | float) and not isinstance(value, bool)
-        if not known or not math.isfinite(value) or not low <= value <= high:
-            raise InvalidValueError(f"'{name}' is {value!r}; it must be a number from {low:g} to {high:g}.", param=name)
+        if not known or not low <= value <= high:  # neither holds for NaN
+            message = f"'{name}' is {shown(value)}; it must be a number from {low:g} to {high:g}."
+            raise InvalidValueError(message, param=name)
         return float(value)
 
     def integer(self, name: str, default: int, low: int, high: int, why: str = "") -> int:
@@ -96,7 +98,7 @@ class _Said:
             return max(low, min(int(self._defaults.get(name, default)), high))
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
             raise InvalidValueError(
-                f"'{name}' is {value!r}; it must be an integer from {low} to {high}.", hint=why, param=name
+                f"'{name}' is {shown(value)}; it must be an integer from {low} to {high}.", hint=why, param=name
             )
         return value
 
@@ -106,15 +108,15 @@ class _Said:
         if value is None:
             return bool(self._defaults.get(name, False))
         if not isinstance(value, bool):
-            raise InvalidValueError(f"'{name}' is {value!r}; it must be true or false.", param=name)
+            raise InvalidValueError(f"'{name}' is {shown(value)}; it must be true or false.", param=name)
         return value
 
 
 def _rule(params: GenerationParams, model: ModelInfo) -> str:
     given = [name for name in ALL_RULE_OPTIONS if getattr(params, name) is not None]
     rule = params.rule if params.rule is not None else _implied_rule(given, model)
-    if rule not in RULE_TRAITS:
-        raise InvalidValueError(f"'rule' is {rule!r}.", hint=f"Use one of {', '.join(model.rules)}.", param="rule")
+    if not isinstance(rule, str) or rule not in RULE_TRAITS:
+        raise InvalidValueError(f"'rule' is {shown(rule)}.", hint=f"Use one of {', '.join(model.rules)}.", param="rule")
     if rule not in model.rules:
         raise UnsupportedValueError(
             f"Rule '{rule}' does not fit {model.name} ({model.family}, {model.attention.replace('_', '-')} attention).",
@@ -212,11 +214,27 @@ def _max_tokens(said: _Said, model: ModelInfo, prompt_length: int) -> int:
     return max_tokens
 
 
-def _cache(cache: str | None, model: ModelInfo) -> str:
+def _cache(said: _Said, model: ModelInfo) -> dict[str, Any]:
+    """The cache, and how often it is computed anew if that is counted."""
+    cache = _known_cache(said.given("cache"), model)
+    if cache == "delayed":
+        return {"cache": cache, "refresh_interval": said.integer("refresh_interval", 8, 1, _MAX_COUNT)}
+    if said.given("refresh_interval") is not None:
+        other = " or choose cache 'delayed'" if "delayed" in model.caches else ""
+        raise InvalidValueError(
+            f"'refresh_interval' has no effect with cache '{cache}'.",
+            hint=f"Leave it out{other}.",
+            param="refresh_interval",
+        )
+    return {"cache": cache, "refresh_interval": 0}
+
+
+def _known_cache(cache: str | None, model: ModelInfo) -> str:
     if cache is None:
         return model.caches[0]
     if cache not in CACHES:
-        raise InvalidValueError(f"'cache' is {cache!r}.", hint=f"Use one of {', '.join(model.caches)}.", param="cache")
+        hint = f"Use one of {', '.join(model.caches)}."
+        raise InvalidValueError(f"'cache' is {shown(cache)}.", hint=hint, param="cache")
     if cache not in model.caches:
         raise UnsupportedValueError(
             f"Cache '{cache}' does not fit the {model.attention.replace('_', '-')} attention of {model.name}.",
@@ -224,6 +242,16 @@ def _cache(cache: str | None, model: ModelInfo) -> str:
             param="cache",
         )
     return cache
+
+
+def _early_exit(said: _Said, model: ModelInfo) -> bool:
+    if model.denoiser == "renoise" and said.given("early_exit") is not None:
+        raise InvalidValueError(
+            f"'early_exit' has no effect on {model.name}: all tokens of a canvas become final at once.",
+            hint="Leave it out.",
+            param="early_exit",
+        )
+    return said.flag("early_exit")
 
 
 def _end_tokens(value: str | None, rule: str) -> str:
@@ -262,11 +290,13 @@ def _seed(said: _Said, temperature: float) -> int:
 
 
 def _check_stop(stop: Any) -> None:
+    if stop is None:
+        return
     if isinstance(stop, str):
         raise InvalidValueError(
-            "'stop' is a text; it must be a tuple of texts.", hint=f"Say ({stop!r},).", param="stop"
+            "'stop' is a text; it must be a tuple of texts.", hint=f"Say ({shown(stop)},).", param="stop"
         )
-    if not all(isinstance(string, str) and string for string in stop):
+    if not isinstance(stop, list | tuple) or not all(isinstance(string, str) and string for string in stop):
         raise InvalidValueError(
             "'stop' must hold texts of at least one character.", hint='For example ("\\n",).', param="stop"
         )
@@ -277,5 +307,5 @@ def _choice(name: str, value: str | None, allowed: tuple[str, ...]) -> str:
     if value is None:
         return allowed[0]
     if value not in allowed:
-        raise InvalidValueError(f"'{name}' is {value!r}.", hint=f"Use one of {', '.join(allowed)}.", param=name)
+        raise InvalidValueError(f"'{name}' is {shown(value)}.", hint=f"Use one of {', '.join(allowed)}.", param=name)
     return value

@@ -12,8 +12,10 @@ from safetensors.torch import load_file, save_file
 
 from tests.engines import make_loop
 from unmask.checkpoints.directory import EMBEDDED_MODEL, open_checkpoint
+from unmask.engine import fit
 from unmask.errors import (
     CheckpointNotFoundError,
+    InsufficientMemoryError,
     InvalidCheckpointError,
     InvalidValueError,
     PickleRefusedError,
@@ -119,8 +121,12 @@ def test_paths_that_lead_nowhere(model):
         load(model)
 
 
-def test_a_context_beyond_all_memory_is_a_named_error(copied):
+def test_a_context_beyond_all_memory_is_a_named_error(copied, monkeypatch):
     change_config(copied, max_sequence_length=2_000_000_000)
+    with pytest.raises(InsufficientMemoryError) as caught:
+        make_loop(copied)
+    assert caught.value.param == "max_context"
+    monkeypatch.setattr(fit, "available_bytes", lambda device: None)
     with pytest.raises(InvalidValueError) as caught:
         make_loop(copied)
     assert caught.value.param == "kv_tokens"

@@ -178,7 +178,7 @@ def test_a_renoised_canvas_ends_in_time(data, prompt, max_tokens, steps):
         size = window.end - window.canvas_start
         assert window.start == encoded, "everything final is encoded once"
         assert window.conditioned == (denoiser.step > 0)
-        assert window.end - window.start <= bound
+        assert window.count <= bound
         encoded = window.canvas_start
         accepted = data.draw(st.lists(st.integers(window.canvas_start, window.end - 1), unique=True))
         likeliest = np.array(data.draw(st.lists(st.integers(1, 2), min_size=size, max_size=size)))

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unmask.decoding.propose import EndTokens, Sampling, Score, Scoring
+from unmask.decoding.propose import Chances, EndTokens, Sampling, Score, Scoring
 from unmask.decoding.propose import propose as propose_by
 from unmask.decoding.random import CHANCE, NOISE, uniform, uniform_array
 
@@ -209,3 +209,14 @@ def test_uniform_is_splitmix(seed, position, step):
     drawn = uniform(torch.tensor([seed]), torch.tensor([position]), torch.tensor([step])).item()
     assert drawn == slow_uniform(seed, position, step)
     assert 0 <= drawn < 1
+
+
+@pytest.mark.parametrize("kind", Score)
+def test_the_score_is_nan_where_the_logits_are_not_finite_and_there_alone(kind):
+    logits = random_logits(5, 5)
+    logits[1, 7], logits[2, 0], logits[3, 5] = torch.nan, torch.inf, -torch.inf
+    chances = Chances(torch.full((5,), 0.5, dtype=torch.float64), torch.ones(5, dtype=torch.float64))
+    for scoring in (Scoring(kind), Scoring(kind, torch.float64, tempered=True)):
+        for drawn in (None, sampling(5, temperature=0.5, top_p=0.9)):
+            score = propose_by(logits.clone(), MASK, scoring, None, drawn, chances).score
+            assert score.isnan().tolist() == [False, True, True, False, False]

@@ -38,7 +38,7 @@ def _settings(model):
         {"temperature": 0.8, "seed": 7, "top_p": 0.9},
         {"temperature": 1.0, "seed": 8, "top_k": 5},
         {"end_tokens": "never"},
-        {"min_tokens": 5, "early_exit": True},
+        {"min_tokens": 5} | ({} if model.denoiser == "renoise" else {"early_exit": True}),
         {"max_tokens": 1},
         {"block_length": 5, "max_tokens": 13},
     ]

@@ -7,6 +7,8 @@ import json
 import pytest
 
 from tests.engines import drain, generate, make_loop, submit
+from tests.golden.checkpoints import served_copy
+from tests.infos import model_info
 from unmask.engine import wire
 from unmask.engine.options import EngineOptions
 from unmask.errors import ContextLengthError, InvalidValueError, UnsupportedValueError
@@ -83,6 +85,13 @@ def test_a_tiny_temperature_is_greedy(loop, temperature):
         assert cold.ids == greedy.ids or rule["rule"] == "d2f"
 
 
+@pytest.mark.parametrize("value", [True, False])
+def test_an_early_exit_from_a_canvas_that_becomes_final_at_once_is_refused(value):
+    with pytest.raises(InvalidValueError, match="no effect") as caught:
+        resolve(GenerationParams(early_exit=value), model_info("renoise"), 1)
+    assert caught.value.param == "early_exit"
+
+
 @pytest.mark.parametrize("name", ["max_running", "max_rows", "kv_tokens", "threads"])
 def test_engine_options_are_bounded(name):
     for value in (-1, 10**12):
@@ -101,8 +110,26 @@ def test_nan_does_not_spread_to_a_neighbour(golden):
     for name, prompt in healthy.items():
         submit(loop, name, prompt, max_tokens=32, block_length=8)
     results = drain(loop)
-    assert results["broken"].error[0] == "engine_fault"
+    assert results["broken"].error[0] == "not_finite"
+    assert "NaN" in results["broken"].error[1]
     assert {name: results[name].ids for name in healthy} == alone
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("family", ["llada", "dream", "fast_dllm_v2", "diffusion_gemma"])
+def test_logits_that_are_no_numbers_are_named(golden, tmp_path, family, value):
+    """Under every rule, those that go by chance too, and whether tokens are drawn or not; the engine goes on."""
+    loop = make_loop(served_copy(golden / family / "ckpt", tmp_path))
+    weights = loop._runner.model.final_norm
+    sound = weights.clone()
+    settings = [{"rule": rule} for rule in loop.model.rules] + [{"temperature": 1.0, "seed": 3, "top_p": 0.9}]
+    settings += [{"rule": "entropy", "alg_temp": 0.5}] if "entropy" in loop.model.rules else []
+    weights.fill_(value)
+    for params in settings:
+        result = generate(loop, PROMPT, max_tokens=16, **params)
+        assert (result.error[0], result.ids) == ("not_finite", []), params
+    weights.copy_(sound)
+    assert generate(loop, PROMPT, max_tokens=16).error is None
 
 
 def test_min_tokens_forbids_an_early_end(trial):

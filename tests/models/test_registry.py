@@ -325,7 +325,7 @@ def test_ids_that_are_none(spec_of, value):
 
 def test_who_attends_how(spec_of):
     full, adapted = spec_of(dream()), spec_of(dream(), adapted=True)
-    assert (full.attention, full.denoiser, full.caches) == ("full", "full", ("none", "prefix", "dual"))
+    assert (full.attention, full.denoiser, full.caches) == ("full", "full", ("none", "prefix", "dual", "delayed"))
     assert "d2f" not in full.rules
     assert (adapted.attention, adapted.anchor, adapted.caches) == ("block_causal", "prompt_end", ("exact", "none"))
     assert adapted.rules[0] == "threshold"
@@ -377,6 +377,24 @@ def test_diffusion_gemma(golden, tmp_path, spec_of):
         spec_of(config | {"canvas_length": 2**20})
 
 
+def test_what_a_file_may_say_of_renoising_is_what_a_request_may():
+    """The limits are those of ``resolve``: there beyond is refused, here too."""
+    most = {"steps" if key == "max_denoising_steps" else key: value for key, value in gemma_generation._MOST.items()}
+    least = {"t_min": gemma_generation._LEAST_TEMPERATURE, "t_max": gemma_generation._LEAST_TEMPERATURE, "steps": 1}
+    for name, value in most.items():
+        sound, beyond = ({name: value * factor} for factor in (1, 2))
+        if name == "t_min":
+            sound, beyond = ({"t_max": 100.0} | params for params in (sound, beyond))
+        resolve(GenerationParams(**sound), model_info("renoise"), 1)
+        with pytest.raises(InvalidValueError):
+            resolve(GenerationParams(**beyond), model_info("renoise"), 1)
+    for name, value in least.items():
+        others = {"t_min": value} if name == "t_max" else {}
+        resolve(GenerationParams(**others | {name: value}), model_info("renoise"), 1)
+        with pytest.raises(InvalidValueError):
+            resolve(GenerationParams(**{name: value - (1 if name == "steps" else value)}), model_info("renoise"), 1)
+
+
 @pytest.mark.parametrize(
     "generation",
     [
@@ -388,6 +406,13 @@ def test_diffusion_gemma(golden, tmp_path, spec_of):
         {"t_min": 0.9},
         {"t_max": 0.3},
         {"t_min": 0.7, "t_max": 0.6},
+        {"max_denoising_steps": 100_000},
+        {"max_denoising_steps": 0},
+        {"stability_threshold": 1025},
+        {"t_max": 1e30},
+        {"t_min": 1e-9},
+        {"confidence_threshold": 1e7},
+        {"sampler_config": {"entropy_bound": 1e7}},
     ],
     ids=str,
 )

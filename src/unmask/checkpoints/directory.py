@@ -36,6 +36,7 @@ from unmask.checkpoints.refusals import (
     refuse_pickles,
 )
 from unmask.errors import CheckpointNotFoundError, InvalidCheckpointError
+from unmask.shown import shown
 
 EMBEDDED_MODEL = "unmask-tiny"
 _EMBEDDED_PATH = Path(__file__).parents[1] / "models" / "tiny"
@@ -99,7 +100,8 @@ def find_checkpoint(model: str, *, download: bool = True) -> Checkpoint:
         return _opened_directory(name, path) if path.is_dir() else _opened_file(path)
     except OSError as error:
         raise InvalidCheckpointError(
-            f"'{model}' cannot be read: {error.strerror or error}.", hint="May it be read by the user who runs Unmask?"
+            f"{shown(model)} cannot be read: {error.strerror or error}.",
+            hint="May it be read by the user who runs Unmask?",
         ) from None
 
 
@@ -127,6 +129,7 @@ def refuse_foreign(checkpoint: Checkpoint) -> None:
 
 def _place(model: str, download: bool) -> tuple[str, Path]:
     """The name of ``model``, and where it is."""
+    model = os.fspath(model)  # programs may have paths
     if model == EMBEDDED_MODEL:
         return EMBEDDED_MODEL, _EMBEDDED_PATH
     if not model:
@@ -137,7 +140,7 @@ def _place(model: str, download: bool) -> tuple[str, Path]:
     hub_model = HubModel.parse(model)
     if hub_model is None:
         raise CheckpointNotFoundError(
-            f"There is no model at '{model}'.",
+            f"There is no model at {shown(model)}.",
             hint="Give the path of a model directory (config.json and *.safetensors) or of a .gguf file, an id of the "
             f"Hugging Face hub (org/name), or '{EMBEDDED_MODEL}' for the embedded model.",
         )

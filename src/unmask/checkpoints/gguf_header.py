@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from unmask.checkpoints.regular_file import open_regular
 from unmask.errors import CheckpointNotFoundError, InvalidCheckpointError
+from unmask.shown import shown
 
 _U32, _U64 = struct.Struct("<I"), struct.Struct("<Q")
 
@@ -247,17 +248,17 @@ class _Row(NamedTuple):
 def _placed(walk: _Walk, name: str, row: _Row, start: int, alignment: int) -> TensorInfo:
     elements = math.prod(row.shape)
     if not 0 < elements < 2**63:
-        raise walk.error(Reason.MALFORMED, f"the tensor {name!r} has the shape {list(row.shape)}")
+        raise walk.error(Reason.MALFORMED, f"the tensor {shown(name)} has the shape {list(row.shape)}")
     if row.offset % alignment:
-        raise walk.error(Reason.MALFORMED, f"the tensor {name!r} is not aligned to {alignment} bytes")
+        raise walk.error(Reason.MALFORMED, f"the tensor {shown(name)} is not aligned to {alignment} bytes")
     type_name, per_block, block_bytes = TENSOR_TYPES.get(row.type_number, (None, 1, 0))
     if row.shape and row.shape[-1] % per_block:
         raise walk.error(
-            Reason.MALFORMED, f"the rows of {name!r} {list(row.shape)} are not whole blocks of {type_name}"
+            Reason.MALFORMED, f"the rows of {shown(name)} {list(row.shape)} are not whole blocks of {type_name}"
         )
     offset, size = start + row.offset, elements // per_block * block_bytes
     if offset + size > len(walk.content):
-        raise walk.error(Reason.TRUNCATED, f"the tensor {name!r} ends beyond the end of the file")
+        raise walk.error(Reason.TRUNCATED, f"the tensor {shown(name)} ends beyond the end of the file")
     return TensorInfo(walk.path, name, row.shape, row.type_number, type_name, offset, size if type_name else None)
 
 
@@ -278,7 +279,7 @@ class _Walk:
         return GgufError(self.path, reason, detail)
 
     def here(self, reason: Reason, fault: str) -> GgufError:
-        return self.error(reason, f"its {self.kind} {self.name!r} {fault}")
+        return self.error(reason, f"its {self.kind} {shown(self.name)} {fault}")
 
     def need(self, size: int) -> None:
         left = len(self.content) - self.position
@@ -324,7 +325,7 @@ class _Walk:
         self.kind, self.name = kind, len(known)
         name = self.text(_LONGEST_NAME)
         if not name or name in known:
-            raise self.here(Reason.MALFORMED, f"has the name of another, {name!r}" if name else "has no name")
+            raise self.here(Reason.MALFORMED, f"has the name of another, {shown(name)}" if name else "has no name")
         self.name = name
         return name
 

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from unmask.checkpoints.gguf_header import GgufError, GgufHeader, Reason, TensorInfo, read_gguf_header
+from unmask.shown import shown
 
 _SHARD = re.compile(r"(?P<name>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf", re.DOTALL)
 
@@ -26,7 +27,7 @@ def read_gguf(path: Path) -> GgufHeader:
         _check_place(shard, number, len(paths))
         twice = tensors.keys() & shard.tensors.keys()
         if twice:
-            raise GgufError(shard.path, Reason.MALFORMED, f"another shard holds its tensor {min(twice)!r} too")
+            raise GgufError(shard.path, Reason.MALFORMED, f"another shard holds its tensor {shown(min(twice))} too")
         tensors |= shard.tensors
     total = first.metadata.get("split.tensors.count", len(tensors))
     if total != len(tensors):

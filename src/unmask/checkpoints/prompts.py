@@ -10,6 +10,7 @@ from unmask.checkpoints.tokenizer import Tokenizer
 from unmask.checkpoints.tokenizer_source import TokenizerSource
 from unmask.errors import InvalidCheckpointError, InvalidValueError
 from unmask.params import ModelInfo
+from unmask.shown import shown
 
 
 class PromptEncoder:
@@ -34,7 +35,8 @@ class PromptEncoder:
     def encode(self, prompt: str | list[int] | list[dict[str, str]], *, raw: bool = False) -> list[int]:
         """Prompt ids of messages, ids (checked), or text: a user's message where there is a template, unless ``raw``.
 
-        Raises ``InvalidValueError`` for an empty prompt, an unknown id, the mask id, or a refused conversation.
+        Raises ``InvalidValueError`` for an empty prompt, an unknown id, the mask id, a refused conversation, and
+        what is no prompt at all.
         """
         if isinstance(prompt, str):
             chat = self.template.exists and not raw
@@ -42,6 +44,12 @@ class PromptEncoder:
                 self.template.encode([{"role": "user", "content": prompt}])
                 if chat
                 else self.tokenizer.encode_text(prompt)
+            )
+        elif not isinstance(prompt, list | tuple) or (prompt and isinstance(prompt[0], str | list | tuple)):
+            raise InvalidValueError(
+                f"The prompt is {shown(prompt)}.",
+                hint="Give one prompt: a text, a list of token ids, or a list of messages.",
+                param="prompt",
             )
         elif prompt and isinstance(prompt[0], dict):
             ids = self.template.encode([_checked(message) for message in prompt])

@@ -14,6 +14,7 @@ from tokenizers.decoders import DecodeStream
 
 from unmask.checkpoints.tokenizer_source import TokenizerSource
 from unmask.errors import InvalidValueError
+from unmask.shown import shown
 
 _PRIVATE_USE = range(0xE000, 0xF8FF + 1)
 
@@ -63,8 +64,8 @@ class Tokenizer:
     def check_ids(self, ids: list[int]) -> list[int]:
         """``ids`` as a prompt given by number. Raises ``InvalidValueError`` for an unknown id or the mask id."""
         for index in ids:
-            if not isinstance(index, int) or not 0 <= index < self.size:
-                raise InvalidValueError(f"Token id {index!r} is outside 0 to {self.size - 1}.", param="prompt")
+            if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < self.size:
+                raise InvalidValueError(f"Token id {shown(index)} is outside 0 to {self.size - 1}.", param="prompt")
         return self._without_mask(ids)
 
     def decode(self, ids: list[int], *, keep_special: bool = False) -> str:

@@ -25,8 +25,10 @@ class TensorReader(ABC):
 
     Tensors come back as ``dtype`` on ``device``, and hold neither NaN nor infinity. ``progress`` is called with the
     share of tensors taken so far. ``patch``, if given, may replace each tensor as it is read (adapters are merged this
-    way).
+    way). ``int8`` tells who takes matrices that their products are to be computed in int8.
     """
+
+    int8 = False
 
     def __init__(
         self,

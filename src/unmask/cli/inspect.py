@@ -28,7 +28,9 @@ def inspect(model: Model, json: options.Json = False) -> None:
 
 
 def _table(card: ModelCard) -> str:
-    """One aligned line for each thing that is known."""
+    """One aligned line for each thing that is known, whatever the names in it hold."""
+    from unmask.shown import printable
+
     rows = {
         "model": card.name or card.model,
         "path": card.path,
@@ -53,7 +55,7 @@ def _table(card: ModelCard) -> str:
         rows["chat template"] = "yes" if card.chat_template else "no"
     rows["served"] = card.how or "no"
     width = max(map(len, rows)) + 2
-    return "\n".join(f"{label:<{width}}{value}" for label, value in rows.items() if value)
+    return "\n".join(f"{label:<{width}}{printable(value)}" for label, value in rows.items() if value)
 
 
 def _size(count: int | None) -> str | None:

@@ -39,12 +39,14 @@ def main() -> None:
 
 def _check_encoding() -> None:
     """Everything later takes arguments and settings for text."""
+    from unmask.shown import shown
+
     settings = [value for name, value in os.environ.items() if name.startswith("UNMASK_")]
     for text in (*sys.argv, *settings):
         try:
             text.encode()
         except UnicodeEncodeError:
-            _fail(f"error: {text!r} is not UTF-8.")
+            _fail(f"error: {shown(text)} is not UTF-8.")
 
 
 def _discard_output() -> None:
@@ -55,6 +57,8 @@ def _discard_output() -> None:
 
 
 def _fail(*lines: str) -> None:
+    from unmask.shown import printable
+
     for line in filter(None, lines):
-        print(line, file=sys.stderr)
+        print(printable(line), file=sys.stderr)
     sys.exit(1)

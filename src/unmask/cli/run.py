@@ -43,6 +43,7 @@ def run(
     dtype: options.Dtype = "auto",
     quantize: options.Quantize = "none",
     attention: options.Attention = None,
+    max_context: options.MaxContext = 0,
     threads: options.Threads = 0,
 ) -> None:
     """Ask MODEL the PROMPT, or talk to it.
@@ -61,7 +62,14 @@ def run(
     if question == "" or (json and question is None):
         raise typer.BadParameter(f"there is nothing to ask the model '{path}'.", param_hint="PROMPT")
     engine = EngineOptions(
-        model=path, adapter=adapter, device=device, dtype=dtype, quantize=quantize, attention=attention, threads=threads
+        model=path,
+        adapter=adapter,
+        device=device,
+        dtype=dtype,
+        quantize=quantize,
+        attention=attention,
+        max_context=max_context,
+        threads=threads,
     )
     params = GenerationParams(
         rule=rule,
@@ -95,8 +103,10 @@ def _converse(engine: EngineOptions, params: GenerationParams, question: str | N
     import asyncio
 
     from unmask.cli.conversation import Conversation
+    from unmask.cli.precheck import check_request
     from unmask.cli.progress import loading
 
+    check_request(engine, params)
     with asyncio.Runner() as runner:
         with loading(engine.model) as progress:
             conversation = runner.run(Conversation.open(engine, params, progress))

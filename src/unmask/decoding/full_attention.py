@@ -4,7 +4,8 @@ Without a cache every forward computes prompt and canvas (ML-GSAI ``generate``, 
 Fast-dLLM ``generate``). The two approximate caches of Fast-dLLM (arXiv 2505.22618, at commit 620b34f) refresh
 everything in the first forward of a block; the block's later forwards recompute it and all that follows
 (``prefix``), or the block alone (``dual``). With shifted logits the refreshing forward commits the block's first
-token only, whose predicting row lies left of the block (Fast-dLLM's Dream).
+token only, whose predicting row lies left of the block (Fast-dLLM's Dream). ``delayed`` is described in
+``delayed_cache.py``.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from unmask.decoding.canvas import Canvas
+from unmask.decoding.delayed_cache import DelayedCache
 from unmask.decoding.pace import AT_ONCE, pace
 from unmask.decoding.windows import Decision, Segment, Window
 from unmask.params import DecodingParams, ModelInfo
@@ -32,7 +34,8 @@ class FullAttentionDenoiser:
         self.start = canvas.prompt_length
         self.step_in_block = 0
         self.blocks_begun = 1
-        self._opens_with_one = model.shifted and params.cache != "none"
+        self._opens_with_one = model.shifted and params.cache in ("prefix", "dual")
+        self._delayed = DelayedCache(canvas, params, model) if params.cache == "delayed" else None
 
     @property
     def coming_end(self) -> int:
@@ -61,6 +64,9 @@ class FullAttentionDenoiser:
         """The current block, with as much around it as the cache mode recomputes."""
         start, end, length = self.start, self.canvas.grid.block_end(self.start), self.canvas.length
         assert start < end, "a request without masks left should have ended"
+        if self._delayed is not None:
+            rows = self._delayed.uncached(self.step_in_block)
+            return Window(0, length, length, None, [self._segment(end)], left=-1, rows=rows)
         if self.params.cache == "none" or self.step_in_block == 0:
             segment = Segment(start, start + 1, AT_ONCE) if self._opens_with_one else self._segment(end)
             return Window(0, length, length, None, [segment], left=start - 1)
@@ -70,6 +76,8 @@ class FullAttentionDenoiser:
     def apply(self, decision: Decision) -> int:
         """Commit; move on to the next block when this one has no masks."""
         newly = self.canvas.commit(decision.positions, decision.tokens)
+        if self._delayed is not None:
+            self._delayed.decided(decision.positions)
         self.step_in_block += 1
         end = self.canvas.grid.block_end(self.start)
         if not np.any(self.canvas.masked[self.start : end]):

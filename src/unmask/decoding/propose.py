@@ -77,7 +77,10 @@ class Scoring:
 
 @dataclass(slots=True)
 class Proposals:
-    """Per row, [M]: ``token`` and the ``likeliest`` token int64 (the same for greedy rows), ``score``."""
+    """Per row, [M]: ``token`` and the ``likeliest`` token int64 (the same for greedy rows), ``score``.
+
+    The score is NaN where the logits hold NaN or plus infinity, and there alone.
+    """
 
     token: Tensor
     likeliest: Tensor
@@ -101,6 +104,7 @@ def propose(
     if ends is not None:
         _forbid(logits, ends.ids, ends.never)
     likeliest = _likeliest(logits, mask_id)
+    finite = logits.gather(1, likeliest[:, None]).squeeze(1).isfinite()  # argmax takes NaN for the largest
     token, drawn = likeliest, None
     if sampling is not None:
         drawn = _distribution(logits, mask_id, sampling)
@@ -113,7 +117,9 @@ def propose(
         score = _score(logits.to(scoring.dtype), token, scoring.kind)
     if ends is not None:
         score = torch.where(ends.last & torch.isin(token, ends.ids), _LEAST[scoring.kind], score)
-    return Proposals(token, likeliest, score if chances is None else _with_chances(score.double(), scoring, chances))
+    if chances is not None:
+        score = _with_chances(score.double(), scoring, chances)
+    return Proposals(token, likeliest, torch.where(finite, score, torch.nan))
 
 
 def _forbid(logits: Tensor, ids: Tensor, rows: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""What a denoiser wants of the next forward: one contiguous window of positions, and the blocks that may commit."""
+"""What a denoiser wants of the next forward: one window of positions, and the blocks that may commit."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Segment:
 
 @dataclass(slots=True)
 class Window:
-    """Query positions ``start`` .. ``end``; keys 0 .. ``key_end`` exist for them.
+    """Query positions ``start`` .. ``end``, or of those only ``rows``; keys 0 .. ``key_end`` exist for them.
 
-    ``visible`` [end - start] int64 bounds what each row may see: keys below its value. ``None``: all of them.
+    ``visible`` [Q] int64 bounds what each of the Q rows may see: keys below its value. ``None``: all of them.
     ``left``: the position whose hidden row predicts the first position of the windows to come, in families with
-    shifted logits; it may lie left of this window (its row is kept already).
+    shifted logits; it may lie left of this window (its row is kept already). -1 if none will be asked for.
     ``canvas_start``: in models that encode what is final and denoise a canvas in different ways, where the canvas
     begins; it is ``conditioned`` if its last prediction is known.
     """
@@ -48,6 +48,26 @@ class Window:
     left: int
     canvas_start: int | None = None
     conditioned: bool = False
+    rows: NDArray[np.int64] | None = None
+
+    @property
+    def count(self) -> int:
+        """The number Q of rows."""
+        return self.end - self.start if self.rows is None else len(self.rows)
+
+    @property
+    def places(self) -> slice | NDArray[np.int64]:
+        """What picks the rows out of an array over all positions."""
+        return slice(self.start, self.end) if self.rows is None else self.rows
+
+    @property
+    def positions(self) -> NDArray[np.int64]:
+        """The position of each row [Q], ascending."""
+        return np.arange(self.start, self.end) if self.rows is None else self.rows
+
+    def rows_of(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Which row computes each of ``positions``, all of which are computed; -1 for the one left of ``start``."""
+        return positions - self.start if self.rows is None else np.searchsorted(self.rows, positions)
 
 
 @dataclass(slots=True)

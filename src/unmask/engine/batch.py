@@ -74,10 +74,10 @@ def lay_out(spans: list[Span]) -> Layout:
 
 def step_context(layout: Layout, device: torch.device, sliding_window: int = 0) -> StepContext:
     """The rows of ``layout`` and who sees what; some layers look back ``sliding_window`` positions, if it is not 0."""
-    windows = [(span.sequence, slice(span.window.start, span.window.end), span.unconditional) for span in layout.spans]
-    tokens = np.concatenate([sequence.tokens(stream)[rows] for sequence, rows, stream in windows])
-    positions = np.concatenate([np.arange(rows.start, rows.stop) for _, rows, _ in windows])
-    slots = np.concatenate([sequence.slots(stream)[rows] for sequence, rows, stream in windows])
+    windows = [(span.sequence, span.window.places, span.unconditional) for span in layout.spans]
+    tokens = np.concatenate([sequence.tokens(stream)[places] for sequence, places, stream in windows])
+    positions = np.concatenate([span.window.positions for span in layout.spans])
+    slots = np.concatenate([sequence.slots(stream)[places] for sequence, places, stream in windows])
     canvas, conditioned = _canvas_rows(layout, device)
     return StepContext(
         token_ids=torch.from_numpy(tokens).to(device),
@@ -104,7 +104,7 @@ def _canvas_rows(layout: Layout, device: torch.device) -> tuple[Tensor | None, T
     windows = [span.window for span in layout.spans]
     if all(window.canvas_start is None for window in windows):
         return None, None
-    positions = [(window, np.arange(window.start, window.end)) for window in windows]
+    positions = [(window, window.positions) for window in windows]
     canvas = np.concatenate([at >= cast(int, window.canvas_start) for window, at in positions])
     conditioned = canvas & np.repeat([window.conditioned for window in windows], [len(at) for _, at in positions])
     return torch.from_numpy(canvas).to(device), torch.from_numpy(conditioned).to(device)
@@ -126,7 +126,7 @@ def candidates(layout: Layout, shifted: bool) -> Candidates:
             if segment.edits:
                 offset = np.arange(max(canvas.prompt_length - segment.start, 0), len(open_))
             position = offset + segment.start
-            row = position + (first_row - window.start - shifted)
+            row = window.rows_of(position - shifted) + first_row
             if row[0] < first_row:
                 row[0] = layout.total_rows + index
             spans.append(index)
@@ -220,7 +220,7 @@ def _sliding_mask(spans: list[Span], mask: NDArray[np.bool_] | None, width: int)
     oldest = np.empty((len(spans), spans[0].rows, 1), dtype=np.int64)
     for line, span in zip(oldest, spans, strict=True):
         start = span.window.end if span.window.canvas_start is None else span.window.canvas_start
-        line[:, 0] = np.minimum(np.arange(span.window.start, span.window.end), start) - width + 1
+        line[:, 0] = np.minimum(span.window.positions, start) - width + 1
     if (oldest <= 0).all():
         return None
     recent = np.arange(spans[-1].window.key_end) >= oldest

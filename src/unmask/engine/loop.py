@@ -7,6 +7,7 @@ import time
 import traceback
 from collections.abc import Callable
 from copy import copy
+from functools import partial
 
 import torch
 
@@ -14,6 +15,7 @@ from unmask.checkpoints.directory import open_checkpoint
 from unmask.checkpoints.weights import Progress
 from unmask.engine import wire
 from unmask.engine.estimate import LevelEstimator
+from unmask.engine.fit import check_fit
 from unmask.engine.memory import KeyValueMemory
 from unmask.engine.options import EngineOptions
 from unmask.engine.pages import PAGE_TOKENS, PageLedger, pages_for
@@ -21,14 +23,15 @@ from unmask.engine.runner import Commit, Runner
 from unmask.engine.scheduler import Scheduler, Span
 from unmask.engine.sequence import Sequence
 from unmask.engine.timeouts import end_overdue
-from unmask.errors import EngineFaultError, InvalidValueError
+from unmask.errors import EngineFaultError, InvalidValueError, NotFiniteError
 from unmask.events import CanvasEvent, EngineStats, StepReport
 from unmask.models.base import Model
+from unmask.models.info import model_info
 from unmask.models.load import load_model
-from unmask.models.spec import ModelSpec
 from unmask.params import ModelInfo
 
 _CPU_CACHE_BYTES = 2 * 2**30
+_NOT_FINITE_HINT = "Its weights may be damaged; in float16 numbers may grow too large, so try another dtype."
 _CUDA_SHARE = 0.8  # of what the weights leave free; the rest is for activations and logits
 
 
@@ -48,13 +51,19 @@ class EngineLoop:
             dtype=options.dtype,
             quantize=options.quantize,
             progress=progress,
+            check=partial(check_fit, options, checkpoint),
         )
         name = checkpoint.name
-        _check_context(options.max_context, model)
-        base = _model_info(name, model, model.spec, options)
-        self.models = {"": base}
+        info = partial(
+            model_info,
+            max_context=options.max_context,
+            parameters=model.parameters,
+            precision=model.precision,
+            service_classes=options.service_classes,
+        )
+        self.models = {"": info(model.spec, name)}
         for adapter, spec in model.adapters.items():
-            self.models[adapter] = _model_info(f"{name}:{adapter}", model, spec, options, adapter)
+            self.models[adapter] = info(spec, f"{name}:{adapter}", adapter=adapter)
         self._numbers = {adapter: number for number, adapter in enumerate(model.adapters)}
         self.stats = EngineStats()
         self._pages = PageLedger(_cache_pages(options, model, self.model.context_length))
@@ -132,14 +141,16 @@ class EngineLoop:
         return [event for commit in commits if (event := self._advance(commit, now)) is not None]
 
     def _advance(self, commit: Commit, now: float) -> CanvasEvent | None:
-        """Apply one request's commits; its event, if there is news. A broken invariant ends that request only."""
+        """Apply one request's commits; its event, if there is news. NaN, or a broken invariant, ends that one only."""
         sequence = commit.span.sequence
         self.stats.rows += commit.span.rows * sequence.streams
         try:
+            if not commit.finite:
+                raise NotFiniteError("The model gave NaN or infinite logits.", hint=_NOT_FINITE_HINT)
             self.stats.tokens_committed += sequence.apply(commit.span.window, commit.decision, now)
-        except EngineFaultError as error:
+        except (EngineFaultError, NotFiniteError) as error:
             self._scheduler.remove(sequence.request_id)
-            return CanvasEvent.failure(sequence.request_id, error.code, error.message)
+            return CanvasEvent.failure(sequence.request_id, error.code, str(error))
         self._estimates.follow(sequence)
         event = sequence.event()
         if event is not None and event.last:
@@ -165,40 +176,6 @@ class EngineLoop:
     def _check_integrity(self) -> None:
         """Idle means that nothing is held."""
         assert self._pages.in_use == 0, f"{self._pages.in_use} pages in use while idle"
-
-
-def _check_context(max_context: int, model: Model) -> None:
-    most = model.spec.shape.context_length
-    if max_context > most:
-        raise InvalidValueError(
-            f"A context of {max_context} was asked for; the model's own limit is {most}.",
-            hint="Give at most that, or 0 for all of it.",
-            param="max_context",
-        )
-
-
-def _model_info(name: str, model: Model, spec: ModelSpec, options: EngineOptions, adapter: str = "") -> ModelInfo:
-    return ModelInfo(
-        name=name,
-        adapter=adapter,
-        family=spec.family,
-        attention=spec.attention,
-        denoiser=spec.denoiser,
-        anchor=spec.anchor,
-        shifted=spec.shifted,
-        rules=spec.rules,
-        caches=spec.caches,
-        defaults=spec.defaults,
-        block_length=spec.block_length,
-        max_tokens=spec.max_tokens,
-        context_length=options.max_context or spec.shape.context_length,
-        vocab_size=spec.shape.vocab,
-        mask_id=spec.mask_id,
-        end_ids=spec.end_ids,
-        parameters=model.parameters,
-        precision=model.precision,
-        service_classes=options.service_classes,
-    )
 
 
 def _cache_pages(options: EngineOptions, model: Model, context_length: int) -> int:

@@ -10,6 +10,7 @@ import msgspec
 
 from unmask.errors import InvalidValueError
 from unmask.service_class import ServiceClass
+from unmask.shown import shown
 
 _NAME = r"[A-Za-z0-9._-]{1,64}"
 _RANGES = (
@@ -19,6 +20,16 @@ _RANGES = (
     ("max_context", 0, 2**31),
     ("threads", 0, 1024),
 )
+_TEXT, _TEXT_OR_NONE = ((str,), "a text"), ((str, type(None)), "a text or None")
+_KINDS: dict[str, tuple[tuple[type, ...], str]] = {
+    "model": ((str, os.PathLike), "a text or a path"),
+    "adapter": _TEXT_OR_NONE,
+    "adapters": ((dict,), "a dict of directories by name"),
+    "device": _TEXT,
+    "dtype": _TEXT,
+    "quantize": _TEXT,
+    "attention": _TEXT_OR_NONE,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,15 +64,21 @@ class EngineOptions:
     service_classes: dict[str, ServiceClass] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Raises ``InvalidValueError`` naming an option out of range."""
+        """Raises ``InvalidValueError`` naming an option that is out of range, or nothing of its kind."""
         for name, low, high in _RANGES:
             value = getattr(self, name)
-            if not low <= value <= high:
-                raise InvalidValueError(f"'{name}' is {value}; it must be {low} to {high}.", param=name)
-        for name in self.adapters:
-            if re.fullmatch(_NAME, name) is None:
+            if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
                 raise InvalidValueError(
-                    f"{name!r} is no name for an adapter.",
+                    f"'{name}' is {shown(value)}; it must be an integer from {low} to {high}.", param=name
+                )
+        for name, (kinds, words) in _KINDS.items():
+            value = getattr(self, name)
+            if not isinstance(value, kinds):
+                raise InvalidValueError(f"'{name}' is {shown(value)}; it must be {words}.", param=name)
+        for name in self.adapters:
+            if not isinstance(name, str) or re.fullmatch(_NAME, name) is None:
+                raise InvalidValueError(
+                    f"{shown(name)} is no name for an adapter.",
                     hint="Use letters, digits, '.', '_' and '-'.",
                     param="adapters",
                 )

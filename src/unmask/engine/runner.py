@@ -24,14 +24,16 @@ from unmask.models.base import Model, SelfConditionedModel, StepContext
 # Rows go through the head in parts whose float32 logits take at most this many bytes. Proposing makes several copies
 # of them, more for sampled rows (they are sorted) than for greedy ones.
 _LOGITS_BYTES = 64 * 2**20
+_NOT_FINITE = -2  # in place of a decided token: the model gave NaN there
 
 
 @dataclass(slots=True)
 class Commit:
-    """What one span's forward decided."""
+    """What one span's forward decided; nothing to rely on if what the model gave was not ``finite``."""
 
     span: Span
     decision: Decision
+    finite: bool
 
 
 class Runner:
@@ -65,6 +67,7 @@ class Runner:
             return _commits(layout, open_, np.empty(0, dtype=np.int64))
         proposals = self._propose(parts, len(open_.rows), hidden, step)
         decided = torch.where(plan.decide(proposals.token, proposals.score), proposals.token, -1)
+        decided.masked_fill_(proposals.score.isnan(), _NOT_FINITE)
         if not self._renoises:
             return _commits(layout, open_, decided.cpu().numpy())
         # One transfer for all that a renoised canvas goes by.
@@ -125,7 +128,9 @@ def _commits(
     likeliest: Ints | None = None,
     entropy: NDArray[np.float64] | None = None,
 ) -> list[Commit]:
-    """``decided`` [M] holds the committed tokens, and -1 where nothing was committed; candidates come span by span."""
+    """``decided`` [M] holds the committed tokens, -1 where nothing was committed and -2 where nothing could be; the
+    candidates come span by span.
+    """
     borders = np.searchsorted(open_.spans, np.arange(len(layout.spans) + 1))
     commits = []
     for span, begin, end in zip(layout.spans, borders, borders[1:], strict=False):
@@ -136,5 +141,5 @@ def _commits(
         decision = Decision(open_.positions[begin:end][hit], tokens[hit])
         if likeliest is not None and entropy is not None:
             decision.likeliest, decision.entropy = likeliest[begin:end], entropy[begin:end]
-        commits.append(Commit(span, decision))
+        commits.append(Commit(span, decision, finite=bool((tokens != _NOT_FINITE).all())))
     return commits

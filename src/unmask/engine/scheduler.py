@@ -41,7 +41,7 @@ class Span:
     @property
     def rows(self) -> int:
         """Number of query positions."""
-        return self.window.end - self.window.start
+        return self.window.count
 
     def page_of(self, position: int) -> int:
         """The page that holds ``position`` of this stream."""

@@ -151,7 +151,7 @@ class Sequence:
         stats.forwards += 1
         stats.committed += newly
         stats.blocks = self.denoiser.blocks_begun
-        stats.canvas_tokens += (window.end - window.start) * self.streams
+        stats.canvas_tokens += window.count * self.streams
         stats.total = now - self.arrived
         if stats.first_block is None and (self.canvas.first_block_decided or self.canvas.finish):
             stats.first_block = stats.total

@@ -100,11 +100,6 @@ class Model(ABC):
     def linears(self) -> Iterator[Linear]:
         """The matrix products inside the layers, which adapters may change."""
 
-    def quantize(self) -> None:
-        """Compute matrix products in int8 from now on."""
-        for linear in self.linears():
-            linear.quantize()
-
     @abstractmethod
     def new_cache(self, slots: int) -> KeyValueCache:
         """A cache of ``slots`` positions for this model."""

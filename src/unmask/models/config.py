@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from unmask.errors import InvalidCheckpointError
+from unmask.shown import shown
 
 _LARGEST = 2**31
 _MOST_LAYERS = 1024
@@ -38,7 +39,7 @@ class Config:
             return default
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value < _LARGEST:
             kind = {0: "an integer from 0 on", 1: "a positive integer"}[least]
-            raise self.fault(f"'{key}' is {value!r}, not {kind}")
+            raise self.fault(f"'{key}' is {shown(value)}, not {kind}")
         return value
 
     def layer_count(self, key: str) -> int:
@@ -54,7 +55,7 @@ class Config:
         if value is None and default is not None:
             return default
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < sys.float_info.max:
-            raise self.fault(f"'{key}' is {value!r}, not a positive number")
+            raise self.fault(f"'{key}' is {shown(value)}, not a positive number")
         return float(value)
 
     def flag(self, key: str, default: bool) -> bool:
@@ -63,7 +64,7 @@ class Config:
         if value is None:
             return default
         if not isinstance(value, bool):
-            raise self.fault(f"'{key}' is {value!r}, neither true nor false")
+            raise self.fault(f"'{key}' is {shown(value)}, neither true nor false")
         return value
 
     def integers(self, key: str) -> list[int]:
@@ -71,7 +72,7 @@ class Config:
         value = self.get(key)
         value = [] if value is None else value
         if not isinstance(value, list) or not all(isinstance(item, int) for item in value):
-            raise self.fault(f"'{key}' is {value!r}, not a list of integers")
+            raise self.fault(f"'{key}' is {shown(value)}, not a list of integers")
         return value
 
     def token_ids(self, key: str) -> list[int]:
@@ -79,7 +80,7 @@ class Config:
         value = self.get(key)
         ids = [index for index in (value if isinstance(value, list) else [value]) if index is not None]
         if any(isinstance(index, bool) or not isinstance(index, int) for index in ids):
-            raise self.fault(f"'{key}' is {value!r}, neither a token id nor a list of them")
+            raise self.fault(f"'{key}' is {shown(value)}, neither a token id nor a list of them")
         return ids
 
     def object(self, key: str) -> Config:
@@ -121,6 +122,6 @@ class Config:
 
     def _unimplemented(self, key: str, implemented: str) -> InvalidCheckpointError:
         return self.fault(
-            f"'{key}' is {self.get(key)!r}; Unmask implements {implemented} only",
+            f"'{key}' is {shown(self.get(key))}; Unmask implements {implemented} only",
             hint="Serving this checkpoint needs something that Unmask does not have.",
         )

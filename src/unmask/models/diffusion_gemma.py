@@ -27,7 +27,7 @@ from unmask.models.spec import ModelSpec
 _DECODER = "model.decoder"
 _ENCODER = "model.encoder.language_model"
 # The reference ties the encoder's weights and the head to the decoder's; text needs nothing of the vision tower.
-_UNREAD = ("model.encoder.", "lm_head.")
+UNREAD = ("model.encoder.", "lm_head.")
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ class DiffusionGemma(SelfConditionedModel):
         self.conditioning_norm = weights.take(f"{_DECODER}.self_conditioning.pre_norm.weight", (shape.hidden,))
         self.conditioning = _read_mlp(weights, shape, f"{_DECODER}.self_conditioning")
         self.final_norm = weights.take(f"{_DECODER}.norm.weight", (shape.hidden,))
-        weights.check_all_taken(lambda name: name.startswith(_UNREAD) or name.endswith(".inv_freq"))
+        weights.check_all_taken(lambda name: name.startswith(UNREAD) or name.endswith(".inv_freq"))
         # Rounded to the weights' type, as it was in training.
         self._embedding_scale = torch.tensor(shape.hidden**0.5, dtype=self.dtype, device=self.device)
         self._frequencies = {kind: _frequencies(kind).to(self.device) for kind in set(shape.layer_kinds)}

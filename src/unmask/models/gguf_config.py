@@ -12,6 +12,7 @@ from typing import Any
 from unmask.checkpoints.gguf_header import ArrayInfo, GgufHeader, read_array
 from unmask.errors import InvalidCheckpointError, UnknownArchitectureError
 from unmask.models.config import Config
+from unmask.shown import shown
 
 Values = dict[str, Any]
 
@@ -24,7 +25,7 @@ def config_of_gguf(header: GgufHeader) -> tuple[Config, Config]:
     convert = _CONVERTERS.get(header.architecture or "")
     if convert is None:
         raise UnknownArchitectureError(
-            f"Unmask does not serve the GGUF architecture {header.architecture!r}.",
+            f"Unmask does not serve the GGUF architecture {shown(header.architecture)}.",
             hint=f"It serves {', '.join(_CONVERTERS)}.",
         )
     keys = _Keys(header)

@@ -40,10 +40,16 @@ class Linear:
     def read(
         cls, weights: TensorReader, parts: Sequence[tuple[str, int]], inputs: int, *, bias: bool = False
     ) -> Linear:
-        """Take the tensors ``<name>.weight`` [size, inputs] of all ``parts``, and ``<name>.bias`` [size] if any."""
+        """Take the tensors ``<name>.weight`` [size, inputs] of all ``parts``, and ``<name>.bias`` [size] if any.
+
+        If ``weights`` are to become ``int8`` they do at once, so that no two matrices are floats at the same time.
+        """
         matrices = [weights.take(f"{name}.weight", (size, inputs)) for name, size in parts]
         biases = [weights.take(f"{name}.bias", (size,)) for name, size in parts if bias]
-        return cls(parts, _stacked(matrices), _stacked(biases) if biases else None)
+        linear = cls(parts, _stacked(matrices), _stacked(biases) if biases else None)
+        if weights.int8:
+            linear.quantize()
+        return linear
 
     def __call__(self, rows: Tensor, adapted: Sequence[AdaptedRows] = ()) -> Tensor:
         """[R, O] of ``rows`` [R, I]; rows that ``adapted`` does not name come out as if there were no adapters."""

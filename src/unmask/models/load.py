@@ -13,17 +13,19 @@ from unmask.checkpoints.directory import Checkpoint, open_checkpoint
 from unmask.checkpoints.gguf_header import GgufHeader
 from unmask.checkpoints.gguf_weights import GgufReader, Place
 from unmask.checkpoints.weights import Patch, Progress, TensorReader, WeightReader
-from unmask.errors import InvalidValueError
 from unmask.models.base import Model
+from unmask.models.device import choose_device
 from unmask.models.diffusion_gemma import DiffusionGemma
 from unmask.models.gemma_places import gemma_places
 from unmask.models.gemma_spec import GemmaShape
 from unmask.models.gguf_places import transformer_places
 from unmask.models.lora import LoraAdapter
-from unmask.models.precision import choose_precision
+from unmask.models.precision import Precision, choose_precision
 from unmask.models.registry import describe
 from unmask.models.spec import ModelSpec, Shape, TransformerShape
 from unmask.models.transformer import Transformer
+
+Check = Callable[[ModelSpec, Precision, torch.device], None]
 
 
 class _Kind(NamedTuple):
@@ -49,20 +51,23 @@ def load_model(
     dtype: str = "auto",
     quantize: str = "none",
     progress: Progress = lambda share: None,
+    check: Check = lambda spec, precision, device: None,
 ) -> Model:
     """Read ``model`` (opened, or as ``open_checkpoint`` takes it) with the LoRA directory ``adapter`` merged into it.
 
     ``adapters``, directories by name, are kept apart instead, for rows that ask for them. ``quantize`` "int8" makes
-    matrix products 8 bits wide where the processor can. ``progress`` gets the share of tensors read. Raises the
-    catalogue's checkpoint errors.
+    matrix products 8 bits wide where the processor can. ``progress`` gets the share of tensors read. ``check`` may
+    raise before any is. Raises the catalogue's checkpoint errors.
     """
-    place = _device(device)
+    place = choose_device(device)
     checkpoint = open_checkpoint(model) if isinstance(model, str) else model
     precision = choose_precision(dtype, quantize, place, checkpoint)
     spec = describe(checkpoint, attention=attention, adapted=adapter is not None)
+    check(spec, precision, place)
     merged = LoraAdapter(Path(adapter)) if adapter is not None else None
     patch = merged.merge if merged is not None else None
     with _reader(checkpoint, spec, precision.dtype, place, progress, patch) as weights:
+        weights.int8 = precision.int8
         loaded = _KINDS[type(spec.shape)].model(spec, weights)
     loaded.precision = str(precision)
     if merged is not None:
@@ -71,8 +76,6 @@ def load_model(
     for number, (name, path) in enumerate(adapters.items()):
         LoraAdapter(Path(path)).attach(number, loaded.linears(), dtype=precision.dtype, device=place)
         loaded.adapters[name] = adapted_spec
-    if precision.int8:
-        loaded.quantize()
     return loaded
 
 
@@ -88,12 +91,3 @@ def _reader(
         return WeightReader(checkpoint.weights, dtype=dtype, device=device, progress=progress, patch=patch)
     places = _KINDS[type(spec.shape)].gguf_places(checkpoint.header, spec)
     return GgufReader(checkpoint.header, places, dtype=dtype, device=device, progress=progress, patch=patch)
-
-
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        return torch.empty(0, device=name).device
-    except (RuntimeError, AssertionError) as error:
-        raise InvalidValueError(f"Device '{name}' cannot be used: {error}", param="device") from None

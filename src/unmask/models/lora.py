@@ -19,6 +19,7 @@ from unmask.checkpoints.weights import WeightReader
 from unmask.errors import CheckpointNotFoundError, InvalidCheckpointError
 from unmask.models.config import Config
 from unmask.models.linear import Linear
+from unmask.shown import shown
 
 _CONFIG, _WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 _TENSOR = re.compile(r"base_model\.model\.(?P<module>.+)\.lora_(?P<half>[AB])(\.default)?\.weight")
@@ -143,7 +144,7 @@ def _check_plain(config: Config) -> None:
     for key, plain in _PLAIN.items():
         value = config.get(key)
         if value is not None and value not in plain:
-            raise config.fault(f"Unmask cannot apply '{key}': {value!r}", hint=_MERGE_FIRST)
+            raise config.fault(f"Unmask cannot apply '{key}': {shown(value)}", hint=_MERGE_FIRST)
 
 
 def _read_halves(file: Path) -> dict[tuple[str, str], Tensor]:
@@ -179,7 +180,7 @@ def _of_module(config: Config, pattern: str, module: str, default: float) -> flo
     said = config.object(pattern)
     for key in said.values:
         if not re.fullmatch(r"\^?[\w.]+", key):
-            raise said.fault(f"Unmask reads plain module names only, and not {key!r}", hint=_MERGE_FIRST)
+            raise said.fault(f"Unmask reads plain module names only, and not {shown(key)}", hint=_MERGE_FIRST)
         if key in ("^" + module, module) or module.endswith("." + key):
             return said.number(key, default)
     return default

@@ -9,6 +9,7 @@ import torch
 from unmask.checkpoints.directory import Checkpoint
 from unmask.errors import InvalidValueError
 from unmask.models.int8 import int8_unavailable
+from unmask.shown import shown
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _ALL_F32 = 0  # the ``general.file_type`` of GGUF files without any rounding
@@ -22,10 +23,15 @@ class Precision:
     int8: bool
     reason: str
 
+    @property
+    def short(self) -> str:
+        """For people: the choice."""
+        name = str(self.dtype).removeprefix("torch.")
+        return f"int8, the rest {name}" if self.int8 else name
+
     def __str__(self) -> str:
         """For people: the choice and its reason."""
-        name = str(self.dtype).removeprefix("torch.")
-        return f"{f'int8, the rest {name}' if self.int8 else name} ({self.reason})"
+        return f"{self.short} ({self.reason})"
 
 
 def choose_precision(dtype: str, quantize: str, device: torch.device, checkpoint: Checkpoint) -> Precision:
@@ -34,7 +40,7 @@ def choose_precision(dtype: str, quantize: str, device: torch.device, checkpoint
     Where int8 cannot be had the model stays in floats, and the reason says so. Raises ``InvalidValueError``.
     """
     if quantize not in ("none", "int8"):
-        raise InvalidValueError(f"Unknown quantize {quantize!r}.", hint="Use 'none' or 'int8'.", param="quantize")
+        raise InvalidValueError(f"Unknown quantize {shown(quantize)}.", hint="Use 'none' or 'int8'.", param="quantize")
     kind, reason = choose_dtype(dtype, device, _stored_dtype(checkpoint))
     if quantize == "none":
         return Precision(kind, int8=False, reason=reason)
@@ -55,7 +61,7 @@ def choose_dtype(asked: str, device: torch.device, stored: str) -> tuple[torch.d
         return _DTYPES[asked], f"it was asked for{', but this processor is several times faster in float32' * slow}"
     if asked != "auto":
         raise InvalidValueError(
-            f"Unknown dtype {asked!r}.", hint=f"Use one of auto, {', '.join(_DTYPES)}.", param="dtype"
+            f"Unknown dtype {shown(asked)}.", hint=f"Use one of auto, {', '.join(_DTYPES)}.", param="dtype"
         )
     if device.type != "cuda":
         # Processors without bfloat16 arithmetic take several times as long over it; asking is left to who has it.

@@ -12,6 +12,7 @@ from unmask.models.family import Family
 from unmask.models.gguf_config import config_of_gguf
 from unmask.models.samplers import Sampler
 from unmask.models.spec import ModelSpec, Shape
+from unmask.shown import shown
 
 FAMILIES: dict[str, Family] = {
     architecture: family
@@ -87,7 +88,8 @@ def _family(config: Config) -> Family:
     architecture = named[0] if isinstance(named, list) and named else None
     if not isinstance(architecture, str) or architecture not in FAMILIES:
         raise UnknownArchitectureError(
-            f"Unmask does not serve the architecture {architecture!r} (model_type {config.get('model_type')!r}).",
+            f"Unmask does not serve the architecture {shown(architecture)} "
+            f"(model_type {shown(config.get('model_type'))}).",
             hint=f"It serves {', '.join(FAMILIES)}.",
         )
     return FAMILIES[architecture]
@@ -103,7 +105,7 @@ def _sampler(family: Family, config: Config, asked: str | None, adapted: bool) -
         if sampler.attention == wanted:
             return sampler
     raise InvalidValueError(
-        f"Unknown attention {wanted!r} for a model of the {family.name} family.",
+        f"Unknown attention {shown(wanted)} for a model of the {family.name} family.",
         hint=f"Use {' or '.join(repr(sampler.attention) for sampler in offered)}.",
         param="attention",
     )
@@ -148,7 +150,7 @@ def _check_ids(ids: tuple[int, ...], vocab: int) -> None:
     for index in ids:
         if not 0 <= index < vocab:
             raise InvalidCheckpointError(
-                f"The checkpoint names the token id {index} (mask_token_id, eos_token_id), but the model has {vocab} "
-                "tokens.",
+                f"The checkpoint names the token id {shown(index)} (mask_token_id, eos_token_id), but the model has "
+                f"{vocab} tokens.",
                 hint="Do configuration and tokenizer belong to these weights?",
             )

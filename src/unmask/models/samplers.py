@@ -57,7 +57,7 @@ FULL = Sampler(
     denoiser="full",
     anchor="prompt_end",
     rules=_RULES,
-    caches=("none", "prefix", "dual"),
+    caches=("none", "prefix", "dual", "delayed"),
     max_tokens=128,
     adapted=D2F,
 )

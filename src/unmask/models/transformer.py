@@ -92,12 +92,6 @@ class Transformer(Model):
         for layer in self.layers:
             yield from layer.linears()
 
-    def quantize(self) -> None:
-        """Compute in int8 from now on; a tied head stays as it is, since it is the embedding."""
-        super().quantize()
-        if not self.shape.tied:
-            self.output_head.quantize()
-
     def new_cache(self, slots: int) -> KeyValueCache:
         """A cache of ``slots`` positions for this model."""
         size = (slots, 2 * self.shape.kv_heads, self.shape.head_size)

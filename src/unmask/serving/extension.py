@@ -38,6 +38,7 @@ class UnmaskOptions(WireModel):
     stability_threshold: int | None = None
     confidence_threshold: float | None = None
     cache: str | None = None
+    refresh_interval: int | None = None
     early_exit: bool | None = None
     end_tokens: str | None = None
     cfg_scale: float | None = None

@@ -147,7 +147,7 @@ class ServedModel:
             raise InvalidValueError("The prompt is empty.", hint="Give at least one token.", param="prompt")
         decoding = resolve(params, variant, len(prompt))
         terms = resolve_terms(params, variant, decoding, self._timeouts, tenant)
-        return TextRequest(prompt, decoding, params.stop, terms)
+        return TextRequest(prompt, decoding, params.stop or (), terms)
 
 
 def _of_app(request: Request) -> ServedModel:

@@ -1,0 +1,113 @@
+"""Whether a model and its key/value cache fit into memory, told from headers before anything is read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from unmask.checkpoints.directory import Checkpoint
+from unmask.checkpoints.safetensors_header import read_safetensors_headers
+from unmask.engine.free_memory import available_bytes
+from unmask.engine.options import EngineOptions
+from unmask.engine.pages import PAGE_TOKENS, pages_for
+from unmask.errors import InsufficientMemoryError
+from unmask.models.diffusion_gemma import UNREAD
+from unmask.models.info import context_length
+from unmask.models.int8 import int8_unavailable
+from unmask.models.precision import Precision
+from unmask.models.spec import ModelSpec
+
+_CONTEXTS = 2  # so many whole contexts the cache must hold
+_EMBEDDINGS = ("embed_tokens.weight", "wte.weight", "token_embd.weight")
+
+
+@dataclass(frozen=True, slots=True)
+class _Need:
+    """Bytes of a model's ``weights``, and of the ``cache`` for ``tokens``."""
+
+    weights: int
+    cache: int
+    tokens: int
+
+    @property
+    def total(self) -> int:
+        return self.weights + self.cache
+
+
+def check_fit(
+    options: EngineOptions, checkpoint: Checkpoint, spec: ModelSpec, precision: Precision, device: torch.device
+) -> None:
+    """Raise ``InsufficientMemoryError`` if weights and the smallest cache do not fit into what ``device`` has left.
+
+    Activations, logits and adapters come on top. Where free memory cannot be told, nothing is checked.
+    """
+    available = available_bytes(device)
+    if available is None:
+        return
+    shapes = dict(_shapes(checkpoint, spec))
+    tokens = options.kv_tokens or _CONTEXTS * pages_for(context_length(spec, options.max_context)) * PAGE_TOKENS
+
+    def need(dtype: torch.dtype, int8: bool) -> _Need:
+        cache = tokens * spec.shape.cache_width * dtype.itemsize
+        return _Need(_weight_bytes(shapes, dtype.itemsize, int8), cache, tokens)
+
+    ours = need(precision.dtype, precision.int8)
+    if ours.total <= available:
+        return
+    remedies = [_less_cache(options, ours, available)]
+    if not precision.int8 and int8_unavailable(device) is None:
+        remedies.append(_other("quantize int8 (--quantize)", need(precision.dtype, int8=True), available))
+    if precision.dtype is torch.float32:
+        remedies.append(_other("dtype bfloat16 (--dtype)", need(torch.bfloat16, precision.int8), available))
+    helpful = " or ".join(filter(None, remedies))
+    raise InsufficientMemoryError(
+        f"{checkpoint.name} needs {_gib(ours.total)} of memory, {_gib(ours.weights)} for weights in {precision.short} "
+        f"and {_gib(ours.cache)} for keys and values of {tokens} tokens; '{device}' has {_gib(available)} left.",
+        hint=f"Take {helpful}." if helpful else "Free memory, or take a machine that has more, or a smaller model.",
+        param=None if ours.weights > available else "kv_tokens" if options.kv_tokens else "max_context",
+    )
+
+
+def _less_cache(options: EngineOptions, ours: _Need, available: int) -> str:
+    """How many tokens' keys and values do fit; nothing if too few do."""
+    pages = (available - ours.weights) * ours.tokens // ours.cache // PAGE_TOKENS
+    if pages < _CONTEXTS:
+        return ""
+    if options.kv_tokens:
+        return f"at most {pages * PAGE_TOKENS} kv_tokens (--kv-tokens)"
+    return f"a max_context (--max-context) of at most {pages // _CONTEXTS * PAGE_TOKENS}"
+
+
+def _other(words: str, need: _Need, available: int) -> str:
+    """``words``, if what they name would fit, be it with a smaller cache."""
+    if need.weights >= available:
+        return ""
+    return words if need.total <= available else f"{words} with a smaller context"
+
+
+def _shapes(checkpoint: Checkpoint, spec: ModelSpec) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Names and shapes of the tensors that loading ``checkpoint`` reads."""
+    if checkpoint.header is not None:
+        yield from ((name, tensor.shape) for name, tensor in checkpoint.header.tensors.items())
+        return
+    unread = UNREAD if spec.names is None else ()
+    for name, tensor in read_safetensors_headers(checkpoint.weights).items():
+        if not name.startswith(unread):
+            yield name, tensor.shape
+
+
+def _weight_bytes(shapes: dict[str, tuple[int, ...]], size: int, int8: bool) -> int:
+    """Bytes of the weights as numbers of ``size`` bytes; in ``int8``, matrices but embedding and experts are of one."""
+    return sum(
+        math.prod(shape)
+        * (1 if int8 and len(shape) == 2 and ".experts." not in name and not name.endswith(_EMBEDDINGS) else size)
+        for name, shape in shapes.items()
+    )
+
+
+def _gib(count: int) -> str:
+    size = count / 2**30
+    return f"{size:,.0f} GiB" if size >= 100 else f"{size:.3g} GiB"

@@ -1,0 +1,71 @@
+"""How much memory may still be taken: on a GPU what its driver says, on Linux what machine and control groups leave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+_MOST_READ = 65536
+_MOST_GROUPS = 64
+# Of a memory controller's second and first version: its mount, the limit, what is in use, what of that is only cached.
+_V2 = ("memory.max", "memory.current", ("inactive_file", "active_file"))
+_V1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", ("total_inactive_file", "total_active_file"))
+
+
+def available_bytes(device: torch.device) -> int | None:
+    """Bytes that may be taken on ``device``; None where that cannot be told."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    return host_bytes() if device.type == "cpu" else None
+
+
+def host_bytes(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup")) -> int | None:
+    """Bytes that this process may take of the machine's memory. ``proc`` and ``groups``: where the kernel tells."""
+    rooms = [_machine_room(proc), *_group_rooms(proc, groups)]
+    return min((room for room in rooms if room is not None), default=None)
+
+
+def _machine_room(proc: Path) -> int | None:
+    for line in _read(proc / "meminfo").splitlines():
+        name, _, value = line.partition(":")
+        if name == "MemAvailable":
+            return _number(value.removesuffix("kB"), 1024)
+    return None
+
+
+def _group_rooms(proc: Path, groups: Path) -> Iterator[int | None]:
+    """What each control group that this process is in leaves of its limit, the groups around it included."""
+    for line in _read(proc / "self" / "cgroup").splitlines()[:_MOST_GROUPS]:
+        _, _, of_group = line.partition(":")
+        controllers, _, path = of_group.partition(":")
+        if controllers == "":
+            root, files = groups, _V2
+        elif "memory" in controllers.split(","):
+            root, files = groups / "memory", _V1
+        else:
+            continue
+        parts = [part for part in path.split("/") if part not in ("", ".", "..")][:_MOST_GROUPS]
+        for depth in range(len(parts) + 1):
+            yield _group_room(root.joinpath(*parts[:depth]), *files)
+
+
+def _group_room(group: Path, limit: str, usage: str, cached: tuple[str, ...]) -> int | None:
+    most, used = _number(_read(group / limit)), _number(_read(group / usage))
+    if most is None or used is None:  # "max", or no such group in sight
+        return None
+    counts = dict(line.split(" ", 1) for line in _read(group / "memory.stat").splitlines() if " " in line)
+    return max(most - used + sum(_number(counts.get(name, "")) or 0 for name in cached), 0)
+
+
+def _number(text: str, unit: int = 1) -> int | None:
+    return int(text) * unit if text.strip().isdecimal() else None
+
+
+def _read(file: Path) -> str:
+    try:
+        with file.open(encoding="ascii", errors="replace") as stream:
+            return stream.read(_MOST_READ)
+    except OSError:
+        return ""
