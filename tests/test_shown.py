@@ -6,8 +6,10 @@ import json
 
 import pytest
 
+from tests.engines import make_loop
 from tests.foreign_models import tiny_copy
 from tests.infos import model_info
+from unmask.checkpoints.prompts import PromptEncoder
 from unmask.cli.inspect import _table
 from unmask.errors import InvalidValueError, UnmaskError
 from unmask.models.card import inspect_model
@@ -53,6 +55,16 @@ def test_no_model_or_configuration_is_repeated_at_length(tmp_path):
         with pytest.raises(UnmaskError) as caught:
             load_model(str(path), device="cpu")
         assert len(str(caught.value)) < 600, key
+
+
+def test_a_conversation_that_is_refused_is_not_repeated_at_length(tmp_path):
+    path = tiny_copy(tmp_path / "model")
+    template = "{{ raise_exception('no: ' + messages[0].content) }}"
+    (path / "chat_template.jinja").write_text(template)
+    prompts = PromptEncoder(str(path), make_loop(path).model)
+    with pytest.raises(InvalidValueError, match="refuses this conversation: no: x") as caught:
+        prompts.encode([{"role": "user", "content": "x" * 10_000}])
+    assert len(str(caught.value)) < 300
 
 
 def test_control_characters_of_a_path_are_escaped(tmp_path):

@@ -26,7 +26,12 @@ class _Short(reprlib.Repr):
 
 def shown(value: object) -> str:
     """The ``repr`` of ``value``, cut to about 200 characters; values within values may be left out, as ``...``."""
-    text = _Short().repr(value)
+    return cut(_Short().repr(value))
+
+
+def cut(words: object) -> str:
+    """What ``words`` say, of a library's error for one, but no more than about 200 characters of it."""
+    text = str(words)
     return text if len(text) <= _MOST + 3 else f"{text[:_MOST]}..."
 
 

@@ -8,6 +8,7 @@ from unmask.checkpoints.sandbox import MAX_CHARS, TemplateSandbox, deadline
 from unmask.checkpoints.tokenizer import TextGuard, Tokenizer
 from unmask.checkpoints.tokenizer_source import TokenizerSource
 from unmask.errors import InvalidCheckpointError, InvalidValueError, UnsupportedValueError
+from unmask.shown import cut
 
 _MAX_TEMPLATE_CHARS = 256 * 1024
 
@@ -59,7 +60,7 @@ class ChatTemplate:
                         raise TemplateError("it makes the conversation too long")
         except _TEMPLATE_FAULTS as error:
             raise InvalidValueError(
-                f"The model's chat template refuses this conversation: {guard.lift(str(error))}", param="messages"
+                f"The model's chat template refuses this conversation: {cut(guard.lift(str(error)))}", param="messages"
             ) from None
         return "".join(pieces)
 
@@ -82,5 +83,5 @@ def _compile(source: str) -> Template:
         return TemplateSandbox().from_string(source)
     except (TemplateError, RecursionError) as error:
         raise InvalidCheckpointError(
-            f"The chat template is malformed: {error}.", hint="Repair the checkpoint's chat template."
+            f"The chat template is malformed: {cut(error)}.", hint="Repair the checkpoint's chat template."
         ) from None

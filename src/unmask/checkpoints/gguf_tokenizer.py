@@ -18,6 +18,7 @@ from tokenizers.models import BPE
 from unmask.checkpoints.byte_level import WORD_RULES, byte_level_tokenizer
 from unmask.checkpoints.gguf_header import ArrayInfo, GgufHeader, read_array
 from unmask.errors import InvalidCheckpointError
+from unmask.shown import cut
 
 # tokenizer.ggml.token_type. A byte's token is its name, as <0x0A>.
 _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED, _BYTE = range(1, 7)
@@ -49,7 +50,7 @@ def gguf_tokenizer(header: GgufHeader) -> tuple[Tokenizer, dict[str, Any]]:
     except InvalidCheckpointError:
         raise
     except Exception as error:  # the library knows no narrower one
-        raise metadata.error(f"it cannot be rebuilt: {error}") from None
+        raise metadata.error(f"it cannot be rebuilt: {cut(error)}") from None
     config: dict[str, Any] = {
         name: vocabulary.tokens[vocabulary.named[key]] for key, name in _CONFIG_NAMES.items() if key in vocabulary.named
     }

@@ -15,6 +15,7 @@ import msgspec
 
 from unmask.checkpoints.regular_file import open_regular
 from unmask.errors import CheckpointNotFoundError, InvalidCheckpointError
+from unmask.shown import cut
 
 Fields = TypeVar("Fields")
 
@@ -78,7 +79,7 @@ def _named_errors(path: Path) -> Iterator[None]:
         ) from None
     except (OSError, ValueError, RecursionError) as error:
         raise InvalidCheckpointError(
-            f"'{path}' cannot be read as JSON: {error}.", hint="Copy the checkpoint again."
+            f"'{path}' cannot be read as JSON: {cut(error)}.", hint="Copy the checkpoint again."
         ) from None
 
 

@@ -15,6 +15,7 @@ import msgspec
 
 from unmask.checkpoints.regular_file import open_regular
 from unmask.errors import InvalidCheckpointError
+from unmask.shown import cut
 
 # Bits of an element.
 _BITS = {
@@ -85,7 +86,7 @@ def _decoded(file: Path, content: bytes) -> dict[str, TensorEntry]:
     try:
         entries = msgspec.json.decode(content, type=dict[str, TensorEntry])
     except (ValueError, RecursionError) as error:
-        raise _unusable(file, f"its header is malformed ({error})") from None
+        raise _unusable(file, f"its header is malformed ({cut(error)})") from None
     entries.pop("__metadata__", None)  # remarks of whoever wrote the file
     return entries
 

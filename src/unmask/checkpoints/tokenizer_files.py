@@ -15,6 +15,7 @@ import msgspec
 
 from unmask.checkpoints.json_file import read_fields
 from unmask.errors import InvalidCheckpointError
+from unmask.shown import cut
 
 VOCABULARY_PAIR = ("vocab.json", "merges.txt")
 COPY_TOKENIZER = (
@@ -159,5 +160,5 @@ def _entries(file: Path, tokens: msgspec.Raw, kind: type[Entries]) -> Entries:
         return msgspec.json.decode(tokens, type=kind)
     except ValueError as error:
         raise InvalidCheckpointError(
-            f"'{file}': its added tokens are malformed: {error}.", hint="Copy the file again."
+            f"'{file}': its added tokens are malformed: {cut(error)}.", hint="Copy the file again."
         ) from None

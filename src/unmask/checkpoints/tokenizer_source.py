@@ -14,6 +14,7 @@ from unmask.checkpoints.gguf_tokenizer import gguf_tokenizer
 from unmask.checkpoints.json_file import read_json
 from unmask.checkpoints.vocab_merges import vocab_merges_tokenizer
 from unmask.errors import InvalidCheckpointError
+from unmask.shown import cut
 
 _MAX_TEMPLATE_BYTES = 2**20
 
@@ -54,7 +55,7 @@ def _read_tokenizer(file: Path) -> tokenizers.Tokenizer:
         return tokenizers.Tokenizer.from_file(str(file))
     except Exception as error:  # the library knows no narrower one
         raise InvalidCheckpointError(
-            f"'{file}' cannot be read: {error}.", hint="Copy the model's tokenizer.json again."
+            f"'{file}' cannot be read: {cut(error)}.", hint="Copy the model's tokenizer.json again."
         ) from None
 
 

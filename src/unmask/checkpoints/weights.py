@@ -13,6 +13,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from unmask.errors import InvalidCheckpointError
+from unmask.shown import cut
 
 Progress = Callable[[float], None]
 Patch = Callable[[str, Tensor], Tensor]
@@ -138,7 +139,7 @@ class WeightReader(TensorReader):
             tensor: Tensor = handle.get_tensor(name)
         except (SafetensorError, OSError) as error:
             raise InvalidCheckpointError(
-                f"'{name}' cannot be read from '{file}': {error}.", hint="Copy the file again."
+                f"'{name}' cannot be read from '{file}': {cut(error)}.", hint="Copy the file again."
             ) from None
         return tensor
 
@@ -160,5 +161,5 @@ def _open(file: Path) -> Any:
         return safe_open(file, framework="pt")
     except (SafetensorError, OSError) as error:
         raise InvalidCheckpointError(
-            f"'{file}' is not a readable safetensors file: {error}.", hint="Copy it again; was the download cut?"
+            f"'{file}' is not a readable safetensors file: {cut(error)}.", hint="Copy it again; was the download cut?"
         ) from None
