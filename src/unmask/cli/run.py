@@ -42,6 +42,7 @@ def run(
     device: options.Device = "auto",
     dtype: options.Dtype = "auto",
     quantize: options.Quantize = "none",
+    batch_invariant: options.BatchInvariant = False,
     attention: options.Attention = None,
     threads: options.Threads = 0,
 ) -> None:
@@ -61,7 +62,14 @@ def run(
     if question == "" or (json and question is None):
         raise typer.BadParameter(f"there is nothing to ask the model '{path}'.", param_hint="PROMPT")
     engine = EngineOptions(
-        model=path, adapter=adapter, device=device, dtype=dtype, quantize=quantize, attention=attention, threads=threads
+        model=path,
+        adapter=adapter,
+        device=device,
+        dtype=dtype,
+        quantize=quantize,
+        batch_invariant=batch_invariant,
+        attention=attention,
+        threads=threads,
     )
     params = GenerationParams(
         rule=rule,

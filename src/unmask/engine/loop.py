@@ -46,6 +46,8 @@ class EngineLoop:
             quantize=options.quantize,
             progress=progress,
         )
+        if options.batch_invariant:
+            model.tile()
         name = checkpoint.name
         _check_context(options.max_context, model)
         base = _model_info(name, model, model.spec, options.max_context)

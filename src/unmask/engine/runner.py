@@ -53,7 +53,7 @@ class Runner:
         device, spec = self.model.device, self.model.spec
         layout = lay_out(spans)
         open_ = candidates(layout, spec.shifted)
-        step = step_context(layout, device, spec.shape.sliding_window)
+        step = step_context(layout, device, spec.shape.sliding_window, tiled=self.model.tiled)
         parts = list(PartMaker(layout, open_, self._end_ids).parts(self._most_rows))
         plan = CommitPlan(layout, open_, device)
 

@@ -98,6 +98,13 @@ class Transformer(Model):
         if not self.shape.tied:
             self.output_head.quantize()
 
+    def tile(self) -> None:
+        """Compute row by row the same, whatever rows share the step, from now on."""
+        super().tile()
+        self.output_head.tile()
+        for layer in self.layers:
+            layer.mlp.tile()
+
     def new_cache(self, slots: int) -> KeyValueCache:
         """A cache of ``slots`` positions for this model."""
         size = (slots, 2 * self.shape.kv_heads, self.shape.head_size)
