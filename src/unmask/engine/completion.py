@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from unmask.events import FinishReason, RequestStats
+from unmask.events import FinishReason, RequestStats, TokenLogprob
 from unmask.params import DecodingParams
 
 
@@ -19,7 +19,11 @@ class TextRequest:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A finished answer. ``completion_tokens`` counts the closing end token; ``applied`` are the parameters used."""
+    """A finished answer. ``completion_tokens`` counts the closing end token; ``applied`` are the parameters used.
+
+    ``logprobs``: one for each token of the text, if the request asked for them; those of a stop string and what follows
+    it are left out.
+    """
 
     text: str
     token_ids: list[int]
@@ -28,6 +32,7 @@ class Completion:
     completion_tokens: int
     stats: RequestStats
     applied: DecodingParams
+    logprobs: list[TokenLogprob] | None = None
 
     @property
     def tokens_per_forward(self) -> float:

@@ -16,7 +16,7 @@ from unmask.decoding.sub_block import SubBlockDenoiser
 from unmask.decoding.windows import Decision, Denoiser, Window
 from unmask.engine.pages import PAGE_TOKENS, pages_for
 from unmask.errors import EngineFaultError
-from unmask.events import CanvasEvent, RequestStats
+from unmask.events import CanvasEvent, RequestStats, TokenLogprob
 from unmask.params import DecodingParams, DenoiserKind, ModelInfo
 
 _DENOISERS: dict[DenoiserKind, Callable[[Canvas, DecodingParams, ModelInfo], Denoiser]] = {
@@ -51,6 +51,7 @@ class Sequence:
         self.pages: list[int] = []
         self._slots: list[NDArray[np.int64]] = []
         self.stats = RequestStats()
+        self._logprobs: dict[int, TokenLogprob] = {}
         self._told = len(prompt_ids)
         self._arrived = now
 
@@ -90,6 +91,7 @@ class Sequence:
         Raises ``EngineFaultError`` for a request that takes more forwards than any can need.
         """
         newly = self.denoiser.apply(decision)
+        self._logprobs |= decision.logprobs or {}  # an edited position's anew: its token's before are no longer true
         stats = self.stats
         stats.forwards += 1
         stats.committed += newly
@@ -108,7 +110,9 @@ class Sequence:
         finish = canvas.finish
         if canvas.text_end == self._told and finish is None and not self.params.frames:
             return None
+        positions = range(self._told, canvas.text_end)
         new = canvas.tokens[self._told : canvas.text_end].tolist()
+        logprobs = None if self.params.logprobs is None else [self._logprobs.pop(position) for position in positions]
         self._told = canvas.text_end
         frame = canvas.tokens[canvas.prompt_length :].tolist() if self.params.frames else None
-        return CanvasEvent(self.request_id, new, copy(self.stats), finish, finish == "stop", frame)
+        return CanvasEvent(self.request_id, new, copy(self.stats), finish, finish == "stop", frame, logprobs=logprobs)
