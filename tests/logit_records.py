@@ -13,20 +13,21 @@ from unmask.engine.loop import EngineLoop
 
 @dataclass
 class Row:
-    """The logits [V] for ``position`` in a request's forward number ``forward``, and the canvas before it."""
+    """The logits [V] for ``position`` in a request's forward number ``forward``, and the score of its proposal."""
 
     forward: int
     position: int
     logits: Tensor
-    canvas: list[int]
+    score: float = 0.0
 
 
 @contextmanager
 def recorded_logits(loop: EngineLoop):
     """Gives the rows by request id, as they come; in order of forward and position."""
     rows: dict[str, list[Row]] = {}
-    runner, plain = loop._runner, (loop._runner._logits, runner_module.candidates)
+    runner, plain = loop._runner, (loop._runner._logits, runner_module.candidates, runner_module.propose)
     latest: list = []
+    of_part: list[Row] = []
 
     def candidates(layout, shifted):
         latest[:] = [layout, plain[1](layout, shifted)]
@@ -35,15 +36,21 @@ def recorded_logits(loop: EngineLoop):
     def logits(part, hidden):
         result = plain[0](part, hidden)
         layout, open_ = latest
+        of_part.clear()
         for place, row in zip(part.where.tolist(), result, strict=True):
             sequence = layout.spans[open_.spans[place]].sequence
-            canvas = sequence.canvas.tokens.tolist()
-            record = Row(sequence.stats.forwards, int(open_.positions[place]), row.clone(), canvas)
-            rows.setdefault(sequence.request_id, []).append(record)
+            of_part.append(Row(sequence.stats.forwards, int(open_.positions[place]), row.clone()))
+            rows.setdefault(sequence.request_id, []).append(of_part[-1])
         return result
 
-    runner._logits, runner_module.candidates = logits, candidates
+    def propose(*arguments):
+        proposals = plain[2](*arguments)
+        for row, score in zip(of_part, proposals.score.tolist(), strict=True):
+            row.score = score
+        return proposals
+
+    runner._logits, runner_module.candidates, runner_module.propose = logits, candidates, propose
     try:
         yield rows
     finally:
-        runner._logits, runner_module.candidates = plain
+        runner._logits, runner_module.candidates, runner_module.propose = plain

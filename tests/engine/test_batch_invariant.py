@@ -1,4 +1,7 @@
-"""``batch_invariant``: what the head gives a request is the same, bit for bit, whatever shares its steps."""
+"""``batch_invariant``: what the head gives a request is the same, bit for bit, whatever shares its steps.
+
+So are the scores that rules go by.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +85,8 @@ def differing(loop, jobs, rng, reference=None):
     different = []
     for name, rows in expected.items():
         assert [(row.forward, row.position) for row in rows] == [(row.forward, row.position) for row in found[name]]
-        if not all(torch.equal(one.logits, other.logits) for one, other in zip(rows, found[name], strict=True)):
+        pairs = list(zip(rows, found[name], strict=True))
+        if not all(torch.equal(one.logits, other.logits) and one.score == other.score for one, other in pairs):
             different.append(name)
     return different
 
@@ -174,10 +178,10 @@ def test_a_fragmented_cache_is_the_same(tiny):
         assert torch.equal(one.logits, other.logits)
 
 
-@pytest.mark.parametrize("name", ["llada2", "sdar"])
-def test_keys_computed_once_or_anew_are_the_same(family, name):
+@pytest.mark.parametrize("name", ["tiny", "llada2", "sdar"])
+def test_keys_computed_once_or_anew_are_the_same(family, tiny, name):
     """Block-causal: with a cache or without, hence in other windows."""
-    loop = family(name, batch_invariant=True)
+    loop = tiny if name == "tiny" else family(name, batch_invariant=True)
     found = {}
     for cache in ("exact", "none"):
         with recorded_logits(loop) as rows:
@@ -191,20 +195,29 @@ def test_keys_computed_once_or_anew_are_the_same(family, name):
 
 
 @torch.inference_mode()
-def test_a_prompt_in_parts_gives_what_it_gives_whole(tiny):
+@pytest.mark.parametrize("name", ["tiny", "llada2", "sdar", "fast_dllm_v2", "diffusion_gemma"])
+def test_a_prompt_in_parts_gives_what_it_gives_whole(family, tiny, name):
     """Windows cut at block borders: the same hidden rows, and the same keys and values."""
-    length, block, model = 96, 8, tiny._runner.model
-    params = resolve(GenerationParams(max_tokens=1, block_length=block), tiny.model, length)
+    loop = tiny if name == "tiny" else family(name, batch_invariant=True)
+    length, block, model = 96, 8, loop._runner.model
+    params = resolve(GenerationParams(max_tokens=1, block_length=block), loop.model, length)
     bounds = (np.arange(length) // block + 1) * block
+    if loop.model.attention == "causal_prompt":
+        bounds = np.arange(length) + 1
 
     def hidden(borders):
         cache = model.new_cache(pages_for(length + block) * PAGE_TOKENS)
-        sequence = Sequence("x", list(range(20, 20 + length)), params, tiny.model, 0.0)
+        sequence = Sequence("x", list(range(20, 20 + length)), params, loop.model, 0.0)
         sequence.admit(list(range(pages_for(sequence.canvas.length))), 0.0)
         rows = []
         for start, end in pairwise(borders):
-            layout = lay_out([Span(sequence, Window(start, end, end, bounds[start:end], [], -1))])
-            rows.append(model.forward(step_context(layout, model.device, tiled=True), cache))
+            window = Window(start, end, end, bounds[start:end], [], -1)
+            if loop.model.attention == "causal_prompt":
+                window.canvas_start = length
+            step = step_context(
+                lay_out([Span(sequence, window)]), model.device, model.spec.shape.sliding_window, tiled=True
+            )
+            rows.append(model.forward(step, cache))
         return torch.cat(rows), cache.layers
 
     whole, keys = hidden([0, length])

@@ -11,6 +11,7 @@ from tests.engine.test_families import FAMILIES
 from tests.engines import generate, make_loop, submit, trace
 from tests.golden.checkpoints import served_copy
 from tests.golden.forward import logits_of
+from tests.logit_records import recorded_logits
 from unmask.checkpoints.directory import EMBEDDED_MODEL
 from unmask.engine import logprobs as logprobs_module
 from unmask.engine import wire
@@ -47,30 +48,33 @@ def bounds(prompt_length, length, block):
 
 def reference(loop, prompt, count, **params):
     """Of each position, by a forward of its own over the canvas that committed it: (log-probability, alternatives)."""
-    found = {}
+    found, edited = {}, False
     forwards = trace(loop, prompt, **params)
     model, info = loop._runner.model, loop.model
     final = generate(loop, prompt, **params).ids
     for forward in forwards:
         visible = None
         if info.attention == "block_causal":
-            visible = bounds(len(prompt), len(forward.canvas), params["block_length"])
+            anchor = 0 if info.anchor == "start" else len(prompt)
+            visible = bounds(anchor, len(forward.canvas), params["block_length"])
         logits = logits_of(model, forward.canvas, visible=visible).double()
         for position in forward.committed:
             if position >= len(prompt) + len(final):
                 continue
+            edited |= position in found
             own = logits[position - info.shifted].log_softmax(-1)
             chosen = own[final[position - len(prompt)]].item()
             own[info.mask_id] = -math.inf
             found[position] = (chosen, [(index.item(), own[index].item()) for index in own.argsort(descending=True)])
+    assert edited == (params["rule"] == "joint_threshold")
     return [(chosen, best[:count]) for _, (chosen, best) in sorted(found.items())]
 
 
 @pytest.fixture(scope="module")
 def toys(golden, tmp_path_factory):
-    """Embedded block-causal model; full attention; full attention with shifted logits."""
+    """Embedded block-causal model; full attention; the same with shifted logits; one whose tokens may be edited."""
     folder = tmp_path_factory.mktemp("toys")
-    paths = {name: served_copy(golden / FAMILIES[name], folder) for name in ("llada", "dream")}
+    paths = {name: served_copy(golden / FAMILIES[name], folder) for name in ("llada", "dream", "llada2")}
     return {name: make_loop(path, max_context=256) for name, path in (paths | {"tiny": EMBEDDED_MODEL}).items()}
 
 
@@ -84,6 +88,7 @@ def toys(golden, tmp_path_factory):
         ("llada", {"rule": "threshold", "threshold": 0.2}),
         ("dream", {"rule": "low_confidence", "steps": 3}),
         ("dream", {"rule": "entropy", "steps": 3}),
+        ("llada2", {"rule": "joint_threshold", "threshold": 0.05, "edit_threshold": 0.01}),
     ],
 )
 def test_entries_are_those_of_a_forward_over_the_same_canvas(toys, toy, rule, sampling):
@@ -96,6 +101,20 @@ def test_entries_are_those_of_a_forward_over_the_same_canvas(toys, toy, rule, sa
         assert entry.logprob == pytest.approx(chosen, abs=2e-4)
         assert [value for _, value in entry.alternatives] == pytest.approx([value for _, value in best], abs=2e-4)
         assert len({index for index, _ in entry.alternatives}) == 4
+
+
+@pytest.mark.parametrize("sampling", [{"temperature": 0.0}, {"temperature": 1.0, "seed": 5}], ids=["greedy", "sampled"])
+def test_a_renoised_canvas_has_those_of_its_last_forward(golden, tmp_path, sampling):
+    """Before the temperature of the schedule, for the likeliest tokens, which are the text."""
+    loop = make_loop(served_copy(golden / FAMILIES["diffusion_gemma"], tmp_path), max_context=256)
+    with recorded_logits(loop) as rows:
+        params = {"max_tokens": 20, "block_length": 8, "steps": 4, "ignore_eos": True}
+        ids, told = entries(loop, PROMPT, logprobs=2, **params | sampling)
+    last = {row.position - len(PROMPT): row.logits.log_softmax(-1) for row in rows["only"]}  # forwards come in order
+    for place, (token, entry) in enumerate(zip(ids, told, strict=True)):
+        assert entry.token_id == token == last[place].argmax().item()
+        assert entry.logprob == pytest.approx(last[place].max().item(), abs=1e-5)
+        assert entry.alternatives[0] == (token, entry.logprob)
 
 
 def test_greedy_commits_above_the_threshold_have_such_a_probability(toys):
