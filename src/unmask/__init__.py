@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from unmask.engine.options import EngineOptions
     from unmask.engine.text import TextDelta
     from unmask.errors import UnmaskError
+    from unmask.events import TokenLogprob
     from unmask.params import GenerationParams
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "EngineOptions",
     "GenerationParams",
     "TextDelta",
+    "TokenLogprob",
     "UnmaskError",
     "__version__",
 ]
@@ -32,6 +34,7 @@ _HOMES = {
     "EngineOptions": "unmask.engine.options",
     "GenerationParams": "unmask.params",
     "TextDelta": "unmask.engine.text",
+    "TokenLogprob": "unmask.events",
     "UnmaskError": "unmask.errors",
 }
 

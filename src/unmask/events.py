@@ -40,13 +40,27 @@ class RequestStats(msgspec.Struct, array_like=True):
     estimates: tuple[float | None, float | None] = (None, None)
 
 
+class TokenLogprob(msgspec.Struct, array_like=True, frozen=True):
+    """What the model thought of ``token_id`` in the forward that committed it: natural logarithms of probabilities.
+
+    ``alternatives``: the likeliest tokens there and theirs, best first; ``token_id`` itself need not be among them.
+    ``offset``: where the token's text begins in the answer's; known to those who know the text.
+    """
+
+    token_id: int
+    logprob: float
+    alternatives: list[tuple[int, float]]
+    offset: int = 0
+
+
 class CanvasEvent(msgspec.Struct, array_like=True):
     """News of one request after one step.
 
     ``token_ids``: the decided prefix grew by these; they are final, end tokens excluded.
     ``finish``: set on the last event; ``ended_by_token`` says that an end token closed the text (it is counted
     in usage, never shown). ``frame``: the whole canvas as it stands, masks included, if the request asked for
-    frames. ``error``: (code, message) on the last event of a request that did not finish.
+    frames. ``error``: (code, message) on the last event of a request that did not finish. ``logprobs``: one for each
+    of ``token_ids``, if the request asked for them.
     """
 
     request_id: str
@@ -56,6 +70,7 @@ class CanvasEvent(msgspec.Struct, array_like=True):
     ended_by_token: bool = False
     frame: list[int] | None = None
     error: tuple[str, str] | None = None
+    logprobs: list[TokenLogprob] | None = None
 
     @property
     def last(self) -> bool:

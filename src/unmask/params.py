@@ -22,6 +22,8 @@ DenoiserKind = Literal["full", "block_causal", "sub_block", "renoise"]
 Anchor = Literal["prompt_end", "start"]
 
 MAX_SEED = 2**63
+MAX_LOGPROBS = 20  # alternatives per token
+MAX_BIASES = 1024  # tokens
 
 
 class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +67,9 @@ class GenerationParams:
     ``end_tokens``: "last" gives end tokens a confidence of 0, "never" does not propose them (LLaDA's
     ``confidence_eos_eot_inf`` and ``logits_eos_inf``); ``min_tokens`` forbids them at the first positions.
     ``cfg_scale`` is LLaDA's classifier-free guidance: each forward also runs the canvas with its prompt masked.
-    ``priority``, ``deadline_ms``, ``timeout_ms`` and ``service_class`` are checked by ``terms.py``.
+    ``logprobs`` asks for the log-probability of every token, and of so many alternatives (0 to 20). ``logit_bias``, by
+    token id, is added to the logits before anything looks at them. ``priority``, ``deadline_ms``, ``timeout_ms`` and
+    ``service_class`` are checked by ``terms.py``.
     """
 
     max_tokens: int | None = None
@@ -99,6 +103,8 @@ class GenerationParams:
     min_tokens: int | None = None
     end_tokens: str | None = None
     cfg_scale: float | None = None
+    logprobs: int | None = None
+    logit_bias: dict[int, float] | None = None
     frames: bool = False
     priority: str | None = None
     deadline_ms: int | None = None
@@ -145,12 +151,16 @@ class DecodingParams(msgspec.Struct, frozen=True, kw_only=True):
     end_tokens: str
     cfg_scale: float
     frames: bool
+    logprobs: int | None = None
+    logit_bias: dict[int, float] = {}
     adapter: str = ""
 
     def applied(self) -> dict[str, Any]:
         """What is really in force, as told to the user: all but the options that nothing reads."""
         unread = {name for name in ALL_RULE_OPTIONS if name not in RULE_TRAITS[self.rule].options} | {"frames"}
-        unread |= {name for name in ("sub_block_length", "refresh_interval", "adapter") if not getattr(self, name)}
+        optional = ("sub_block_length", "refresh_interval", "adapter", "logit_bias")
+        unread |= {name for name in optional if not getattr(self, name)}
+        unread |= {"logprobs"} if self.logprobs is None else set()
         return {name: value for name, value in msgspec.structs.asdict(self).items() if name not in unread}
 
 

@@ -14,6 +14,8 @@ from unmask.params import (
     ALL_RULE_OPTIONS,
     CACHES,
     END_TOKENS,
+    MAX_BIASES,
+    MAX_LOGPROBS,
     MAX_SEED,
     RULE_TRAITS,
     DecodingParams,
@@ -65,6 +67,8 @@ def resolve(params: GenerationParams, model: ModelInfo, prompt_length: int) -> D
         end_tokens=_end_tokens(params.end_tokens, rule),
         cfg_scale=_cfg_scale(said, model),
         frames=said.flag("frames"),
+        logprobs=None if params.logprobs is None else said.integer("logprobs", 0, 0, MAX_LOGPROBS),
+        logit_bias=_logit_bias(params.logit_bias or {}, model),
         adapter=model.adapter,
     )
 
@@ -272,6 +276,25 @@ def _cfg_scale(said: _Said, model: ModelInfo) -> float:
             f"{model.name} has no mask token to hide the prompt behind.", hint="Leave it out.", param="cfg_scale"
         )
     return scale
+
+
+def _logit_bias(bias: dict[int, float], model: ModelInfo) -> dict[int, float]:
+    if len(bias) > MAX_BIASES:
+        raise InvalidValueError(
+            f"'logit_bias' has {len(bias)} entries; it may have {MAX_BIASES}.", hint="Send fewer.", param="logit_bias"
+        )
+    for token, value in bias.items():
+        if not isinstance(token, int) or not 0 <= token < model.vocab_size or token == model.mask_id:
+            raise InvalidValueError(
+                f"'logit_bias' names {token!r}, which is no token that {model.name} can propose.",
+                hint=f"Give token ids from 0 to {model.vocab_size - 1}, other than the mask's.",
+                param="logit_bias",
+            )
+        if isinstance(value, bool) or not isinstance(value, int | float) or not -100 <= value <= 100:
+            raise InvalidValueError(
+                f"'logit_bias' of token {token} is {value!r}; it must be a number from -100 to 100.", param="logit_bias"
+            )
+    return {token: float(value) for token, value in bias.items()}
 
 
 def _top_p(said: _Said) -> float:

@@ -27,7 +27,6 @@ UNSUPPORTED = {
     "frequency_penalty": 0.5,
     "presence_penalty": -1,
     "repetition_penalty": 1.1,
-    "logit_bias": {"5": 10},
     "min_p": 0.1,
     "prompt_logprobs": 1,
     "skip_special_tokens": False,
@@ -42,8 +41,6 @@ async def test_what_cannot_be_honoured_is_named(http, path, base, field):
 
 
 CHAT_UNSUPPORTED = {
-    "logprobs": True,
-    "top_logprobs": 5,
     "response_format": {"type": "json_object"},
     "tools": [{"type": "function", "function": {"name": "f"}}],
     "tool_choice": "required",
@@ -69,9 +66,25 @@ async def test_what_chat_cannot_honour_is_named(http, field):
     assert await refusal(http, "/v1/chat/completions", body) == ("unsupported_value", field)
 
 
-@pytest.mark.parametrize("field", [{"echo": True}, {"logprobs": 1}, {"suffix": "end"}])
+@pytest.mark.parametrize("field", [{"echo": True}, {"suffix": "end"}])
 async def test_what_completions_cannot_honour_is_named(http, field):
     assert await refusal(http, "/v1/completions", TEXT | field) == ("unsupported_value", *field)
+
+
+LOGPROBS = [
+    ("/v1/chat/completions", CHAT | {"logprobs": 1}, "logprobs"),
+    ("/v1/chat/completions", CHAT | {"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
+    ("/v1/chat/completions", CHAT | {"logprobs": True, "top_logprobs": -1}, "top_logprobs"),
+    ("/v1/chat/completions", CHAT | {"top_logprobs": 2}, "top_logprobs"),
+    ("/v1/completions", TEXT | {"logprobs": 6}, "logprobs"),
+    ("/v1/completions", TEXT | {"logprobs": -1}, "logprobs"),
+    ("/v1/completions", TEXT | {"logprobs": True}, "logprobs"),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "param"), LOGPROBS)
+async def test_log_probabilities_are_asked_for_within_bounds(http, path, body, param):
+    assert await refusal(http, path, body) == ("invalid_value", param)
 
 
 @pytest.mark.parametrize(("path", "base"), BOTH)
@@ -137,6 +150,14 @@ VALUES = [
     ({"stream": "yes"}, "invalid_value", "stream"),
     ({"stream_options": {"include_usage": True}}, "invalid_value", "stream_options"),
     ({"ignore_eos": True, "unmask": {"ignore_eos": False}}, "invalid_value", "unmask.ignore_eos"),
+    ({"logit_bias": {"five": 1}}, "invalid_value", "logit_bias"),
+    ({"logit_bias": {"-5": 1}}, "invalid_value", "logit_bias"),
+    ({"logit_bias": {"5": 101}}, "invalid_value", "logit_bias"),
+    ({"logit_bias": {"5": "1"}}, "invalid_value", "logit_bias.5"),
+    ({"logit_bias": {"6": 1}}, "invalid_value", "logit_bias"),  # the mask
+    ({"logit_bias": {"1024": 1}}, "invalid_value", "logit_bias"),
+    ({"logit_bias": {str(n): 1 for n in range(2000)}}, "invalid_value", "logit_bias"),
+    ({"logit_bias": [5]}, "invalid_value", "logit_bias"),
     ({"unmask": 3}, "invalid_value", "unmask"),
     ({"model": 7}, "invalid_value", "model"),
 ]
@@ -200,7 +221,7 @@ async def test_deep_nesting_is_refused_as_any_other_value(http):
     deep: list = []
     for _ in range(900):
         deep = [deep]
-    for field in ("tools", "logit_bias", "response_format"):
+    for field in ("tools", "store", "response_format"):
         body = CHAT | {field: deep}
         assert await refusal(http, "/v1/chat/completions", body) == ("unsupported_value", field)
 

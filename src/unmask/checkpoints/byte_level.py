@@ -56,3 +56,13 @@ def byte_level_tokenizer(vocabulary: dict[str, int], merges: list[tuple[str, str
     )
     tokenizer.decoder = decoders.ByteLevel()
     return tokenizer
+
+
+def byte_of_symbol() -> dict[str, int]:
+    """The byte that each character of a byte-level token stands for: printable ones for themselves, the others, in
+    order, for the characters from U+0100 on (GPT-2).
+    """
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in printable]
+    symbols = {chr(byte): byte for byte in printable}
+    return symbols | {chr(0x100 + number): byte for number, byte in enumerate(others)}

@@ -12,11 +12,16 @@ import re
 from tokenizers import Tokenizer as HfTokenizer
 from tokenizers.decoders import DecodeStream
 
+from unmask.checkpoints.byte_level import byte_of_symbol
 from unmask.checkpoints.tokenizer_source import TokenizerSource
 from unmask.errors import InvalidValueError
 from unmask.shown import shown
 
 _PRIVATE_USE = range(0xE000, 0xF8FF + 1)
+_REPLACEMENT = "\ufffd"  # what undecodable bytes show as
+_SPACE = "\u2581"  # at the start of a token that begins with a space
+_BYTE_FALLBACK = re.compile("<0x([0-9A-F]{2})>")
+_BYTE_OF_SYMBOL = byte_of_symbol()
 
 
 class Tokenizer:
@@ -75,6 +80,19 @@ class Tokenizer:
     def pieces(self, ids: list[int]) -> list[str]:
         """Each id's own text, for showing a canvas cell by cell; undecodable bytes show as U+FFFD."""
         return [self._hf.decode([index], skip_special_tokens=False) for index in ids]
+
+    def spelling(self, token_id: int) -> tuple[str, bytes]:
+        """A token's text by itself, and its bytes: a part of a character has no text (U+FFFD) but bytes."""
+        token, text = self._hf.id_to_token(token_id) or "", self.pieces([token_id])[0]
+        if token.startswith(_SPACE) and not text.startswith(" "):
+            text = " " + text  # decoders of this kind leave out the first space of a text
+        if _REPLACEMENT not in text or token in self.specials:
+            return text, text.encode()
+        if fallback := _BYTE_FALLBACK.fullmatch(token):
+            return text, bytes([int(fallback[1], 16)])
+        if all(symbol in _BYTE_OF_SYMBOL for symbol in token):
+            return text, bytes(_BYTE_OF_SYMBOL[symbol] for symbol in token)
+        return text, text.encode()
 
     def incremental_decoder(self) -> IncrementalDecoder:
         """A fresh decoder for one growing sequence."""

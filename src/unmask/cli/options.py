@@ -30,6 +30,14 @@ Lora = Annotated[
 Device = Annotated[str, typer.Option(envvar="UNMASK_DEVICE", callback=_device, help="auto, cpu, cuda, cuda:1, ...")]
 Dtype = Annotated[str, typer.Option(envvar="UNMASK_DTYPE", help="auto, float32, bfloat16 or float16.")]
 Quantize = Annotated[str, typer.Option(envvar="UNMASK_QUANTIZE", help="int8 computes in 8 bits on CPUs.")]
+BatchInvariant = Annotated[
+    bool,
+    typer.Option(
+        "--batch-invariant",
+        envvar="UNMASK_BATCH_INVARIANT",
+        help="Compute a request the same, bit for bit, whatever shares its steps; slower.",
+    ),
+]
 Attention = Annotated[
     str | None, typer.Option(envvar="UNMASK_ATTENTION", help="full or block_causal, whatever the checkpoint says.")
 ]

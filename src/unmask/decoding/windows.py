@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from unmask.decoding.canvas import Positions
 from unmask.decoding.pace import Pace
+from unmask.events import TokenLogprob
 
 
 @dataclass(slots=True)
@@ -75,13 +76,14 @@ class Decision:
     """What one forward decided: ``tokens`` become final at ``positions`` (or for now, in a canvas that is renoised).
 
     ``likeliest`` int64 and ``entropy`` float64 are those of all positions of the segment, in order, for denoisers
-    that look at them; otherwise None.
+    that look at them; otherwise None. ``logprobs``, by position, are there if the request asked for them.
     """
 
     positions: Positions
     tokens: Positions
     likeliest: NDArray[np.int64] | None = None
     entropy: NDArray[np.float64] | None = None
+    logprobs: dict[int, TokenLogprob] | None = None
 
 
 class Denoiser(Protocol):

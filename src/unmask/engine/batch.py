@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unmask.engine.scheduler import Span
+from unmask.engine.tiled_groups import tiled_group
 from unmask.models.base import AttentionGroup, StepContext
 from unmask.models.linear import AdaptedRows
 
@@ -72,18 +73,26 @@ def lay_out(spans: list[Span]) -> Layout:
     return Layout(ordered, first_rows)
 
 
-def step_context(layout: Layout, device: torch.device, sliding_window: int = 0) -> StepContext:
-    """The rows of ``layout`` and who sees what; some layers look back ``sliding_window`` positions, if it is not 0."""
+def step_context(layout: Layout, device: torch.device, sliding_window: int = 0, *, tiled: bool = False) -> StepContext:
+    """The rows of ``layout`` and who sees what; some layers look back ``sliding_window`` positions, if it is not 0.
+
+    ``tiled``: for a model that is.
+    """
     windows = [(span.sequence, span.window.places, span.unconditional) for span in layout.spans]
     tokens = np.concatenate([sequence.tokens(stream)[places] for sequence, places, stream in windows])
     positions = np.concatenate([span.window.positions for span in layout.spans])
     slots = np.concatenate([sequence.slots(stream)[places] for sequence, places, stream in windows])
     canvas, conditioned = _canvas_rows(layout, device)
+    if tiled:
+        spans = zip(layout.spans, layout.first_rows, strict=False)
+        groups = [tiled_group(span, first_row, device, sliding_window) for span, first_row in spans]
+    else:
+        groups = [_group(layout, first, last, device, sliding_window) for first, last in _groups(layout.spans)]
     return StepContext(
         token_ids=torch.from_numpy(tokens).to(device),
         positions=torch.from_numpy(positions).to(device),
         write_slots=torch.from_numpy(slots).to(device),
-        groups=[_group(layout, first, last, device, sliding_window) for first, last in _groups(layout.spans)],
+        groups=groups,
         adapted=_adapted(layout, device),
         canvas=canvas,
         conditioned=conditioned,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from unmask.events import FinishReason, RequestStats
+from unmask.events import FinishReason, RequestStats, TokenLogprob
 from unmask.params import DecodingParams
 from unmask.terms import PLAIN, Terms
 
@@ -21,7 +21,11 @@ class TextRequest:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A finished answer. ``completion_tokens`` counts the closing end token; ``applied`` are the parameters used."""
+    """A finished answer. ``completion_tokens`` counts the closing end token; ``applied`` are the parameters used.
+
+    ``logprobs``: one for each token of the text, if the request asked for them; those of a stop string and what follows
+    it are left out.
+    """
 
     text: str
     token_ids: list[int]
@@ -31,6 +35,7 @@ class Completion:
     stats: RequestStats
     applied: DecodingParams
     terms: Terms = PLAIN
+    logprobs: list[TokenLogprob] | None = None
 
     @property
     def tokens_per_forward(self) -> float:

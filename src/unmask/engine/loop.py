@@ -53,6 +53,8 @@ class EngineLoop:
             progress=progress,
             check=partial(check_fit, options, checkpoint),
         )
+        if options.batch_invariant:
+            model.tile()
         name = checkpoint.name
         info = partial(
             model_info,

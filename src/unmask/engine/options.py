@@ -44,8 +44,9 @@ class EngineOptions:
     in an engine process, and leaves it to torch in this one. ``adapter``: a LoRA directory merged at load.
     ``adapters``: directories by name of those kept apart, for requests to choose from. ``attention``: "full" or
     "block_causal"; None takes what the checkpoint says. ``dtype``: "auto" is float32 on CPUs, and what the checkpoint
-    stores on GPUs. ``quantize``: "int8" computes matrix products in 8 bits, on CPUs. ``service_classes`` by name are
-    those that requests may choose.
+    stores on GPUs. ``quantize``: "int8" computes matrix products in 8 bits, on CPUs. ``batch_invariant``: what a
+    request computes is the same, bit for bit, whatever shares its steps, which takes longer. ``service_classes`` by
+    name are those that requests may choose.
     """
 
     model: str
@@ -54,6 +55,7 @@ class EngineOptions:
     device: str = "auto"
     dtype: str = "auto"
     quantize: str = "none"
+    batch_invariant: bool = False
     attention: str | None = None
     max_running: int = 32
     max_rows: int = 4096

@@ -20,6 +20,7 @@ from unmask.decoding.propose import Chances, EndTokens, Sampling, Score, Scoring
 from unmask.decoding.random import CHANCE, TOKEN, uniform
 from unmask.decoding.rules import RULES
 from unmask.engine.batch import Candidates, Layout
+from unmask.engine.logprobs import Asked, asked
 from unmask.engine.sequence import Sequence
 from unmask.params import DecodingParams
 
@@ -34,10 +35,20 @@ class Guidance:
 
 
 @dataclass(slots=True)
+class LogitBias:
+    """``values`` [n] float32 for the logits of tokens ``ids`` [n] in ``rows`` [n] of a part."""
+
+    rows: Tensor
+    ids: Tensor
+    values: Tensor
+
+
+@dataclass(slots=True)
 class Part:
     """``where`` [m] int64 are the part's places among the M candidates, ``rows`` [m] their hidden rows.
 
-    ``temperature`` [m, 1] divides the logits, if it is there.
+    ``bias`` is added to the logits and ``temperature`` [m, 1] then divides them, if they are there. ``asked``: the rows
+    whose log-probabilities are to be told.
     """
 
     where: Tensor
@@ -48,6 +59,8 @@ class Part:
     ends: EndTokens | None
     sampling: Sampling | None
     chances: Chances | None
+    bias: LogitBias | None
+    asked: Asked | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +113,8 @@ class PartMaker:
             ends=None if self._ends is None else EndTokens(self._end_ids, *(flag[where] for flag in self._ends)),
             sampling=self._sampling(where, kind.filtered) if kind.sampled else None,
             chances=Chances(self._chance_draws[where], self._alg_temp[where]) if kind.by_chance else None,
+            bias=self._bias(chosen),
+            asked=asked(self._spans, self._candidates, chosen, self._device),
         )
 
     def _guidance(self, chosen: NDArray[np.int64]) -> Guidance | None:
@@ -110,6 +125,15 @@ class PartMaker:
         where = self._upload(guided)
         scale = self._of_params(lambda p: p.cfg_scale).float()[self._upload(chosen[guided])]
         return Guidance(where, self._upload(unconditional[guided]), scale[:, None])
+
+    def _bias(self, chosen: NDArray[np.int64]) -> LogitBias | None:
+        if not any(sequence.params.logit_bias for sequence in self._sequences):
+            return None
+        biases = [self._sequences[span].params.logit_bias for span in self._candidates.spans[chosen]]
+        rows = np.repeat(np.arange(len(chosen)), [len(bias) for bias in biases])
+        ids = np.array([token for bias in biases for token in bias], dtype=np.int64)
+        values = np.array([value for bias in biases for value in bias.values()], dtype=np.float32)
+        return LogitBias(self._upload(rows), self._upload(ids), self._upload(values))
 
     def _sampling(self, where: Tensor, filtered: bool) -> Sampling:
         temperature, top_p, top_k, draw, greedy = (values[where] for values in self._sampled)

@@ -16,6 +16,7 @@ from unmask.decoding.propose import Proposals, propose
 from unmask.decoding.windows import Decision
 from unmask.engine.batch import Candidates, Ints, Layout, candidates, lay_out, step_context
 from unmask.engine.commits import CommitPlan
+from unmask.engine.logprobs import StepLogprobs
 from unmask.engine.pages import PAGE_TOKENS
 from unmask.engine.proposals import Part, PartMaker
 from unmask.engine.scheduler import Span
@@ -55,7 +56,7 @@ class Runner:
         device, spec = self.model.device, self.model.spec
         layout = lay_out(spans)
         open_ = candidates(layout, spec.shifted)
-        step = step_context(layout, device, spec.shape.sliding_window)
+        step = step_context(layout, device, spec.shape.sliding_window, tiled=self.model.tiled)
         parts = list(PartMaker(layout, open_, self._end_ids).parts(self._most_rows))
         plan = CommitPlan(layout, open_, device) if len(open_.rows) else None
 
@@ -64,15 +65,16 @@ class Runner:
         if spec.shifted:
             hidden = self._with_kept_rows(layout, hidden)
         if plan is None:  # nothing but pieces of prefills
-            return _commits(layout, open_, np.empty(0, dtype=np.int64))
-        proposals = self._propose(parts, len(open_.rows), hidden, step)
+            return _commits(layout, open_, StepLogprobs(), np.empty(0, dtype=np.int64))
+        told = StepLogprobs()
+        proposals = self._propose(parts, len(open_.rows), hidden, step, told)
         decided = torch.where(plan.decide(proposals.token, proposals.score), proposals.token, -1)
         decided.masked_fill_(proposals.score.isnan(), _NOT_FINITE)
         if not self._renoises:
-            return _commits(layout, open_, decided.cpu().numpy())
+            return _commits(layout, open_, told, decided.cpu().numpy())
         # One transfer for all that a renoised canvas goes by.
         bits = torch.stack([decided, proposals.likeliest, proposals.score.view(torch.int64)]).cpu().numpy()
-        return _commits(layout, open_, bits[0], bits[1], -bits[2].view(np.float64))
+        return _commits(layout, open_, told, bits[0], bits[1], -bits[2].view(np.float64))
 
     def _copy_pages(self, spans: list[Span]) -> None:
         copies = [(copy.source, copy.target) for span in spans for copy in span.copies]
@@ -96,34 +98,46 @@ class Runner:
             self._kept_rows[pages] = hidden[rows]
         return extended
 
-    def _propose(self, parts: list[Part], count: int, hidden: Tensor, step: StepContext) -> Proposals:
+    def _propose(
+        self, parts: list[Part], count: int, hidden: Tensor, step: StepContext, told: StepLogprobs
+    ) -> Proposals:
         """Proposals for all M candidates, scores in float64; logits exist a part at a time."""
+        mask_id = self.model.spec.mask_id
         tokens, likeliest = torch.empty(2, count, dtype=torch.int64, device=hidden.device)
         scores = torch.empty(count, dtype=torch.float64, device=hidden.device)
         for part in parts:
             logits = self._logits(part, hidden)
+            own = None if part.asked is None else logits[part.asked.rows]
+            if part.temperature is not None:
+                logits = logits / part.temperature
             if isinstance(self.model, SelfConditionedModel):
                 self.model.remember(self._cache, step.write_slots[part.rows], logits)
-            mask_id = self.model.spec.mask_id
             of_part = propose(logits, mask_id, part.scoring, part.ends, part.sampling, part.chances)
             tokens[part.where], likeliest[part.where] = of_part.token, of_part.likeliest
             scores[part.where] = of_part.score.double()
+            if part.asked is not None and own is not None:
+                told.add(part.asked, own, of_part.likeliest if self._renoises else of_part.token, mask_id)
         return Proposals(tokens, likeliest, scores)
 
     def _logits(self, part: Part, hidden: Tensor) -> Tensor:
-        """Logits [m, V]; guided rows move away from what the model says without the prompt (LLaDA's cfg)."""
+        """Logits [m, V], bias included; guided rows move away from what the model says without the prompt (LLaDA's
+        cfg).
+        """
         logits = self.model.head(hidden[part.rows])
         if part.guidance is not None:
             unconditional = self.model.head(hidden[part.guidance.unconditional_rows])
             conditional = logits[part.guidance.where]
             guided = unconditional + (part.guidance.scale + 1) * (conditional - unconditional)
             logits[part.guidance.where] = guided
-        return logits if part.temperature is None else logits / part.temperature
+        if part.bias is not None:
+            logits.index_put_((part.bias.rows, part.bias.ids), part.bias.values, accumulate=True)
+        return logits
 
 
 def _commits(
     layout: Layout,
     open_: Candidates,
+    told: StepLogprobs,
     decided: Ints,
     likeliest: Ints | None = None,
     entropy: NDArray[np.float64] | None = None,
@@ -138,8 +152,12 @@ def _commits(
             continue
         tokens = decided[begin:end]
         hit = tokens >= 0
-        decision = Decision(open_.positions[begin:end][hit], tokens[hit])
+        positions, candidates = open_.positions[begin:end], np.arange(begin, end)
+        decision = Decision(positions[hit], tokens[hit])
         if likeliest is not None and entropy is not None:
             decision.likeliest, decision.entropy = likeliest[begin:end], entropy[begin:end]
+            decision.logprobs = told.of(span, candidates, positions, decision.likeliest)
+        else:
+            decision.logprobs = told.of(span, candidates[hit], positions[hit], tokens[hit])
         commits.append(Commit(span, decision, finite=bool((tokens != _NOT_FINITE).all())))
     return commits

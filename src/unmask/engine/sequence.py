@@ -17,7 +17,7 @@ from unmask.decoding.sub_block import SubBlockDenoiser
 from unmask.decoding.windows import Decision, Denoiser, Window
 from unmask.engine.pages import PAGE_TOKENS, PageCopy
 from unmask.errors import EngineFaultError
-from unmask.events import CanvasEvent, FinishReason, RequestStats
+from unmask.events import CanvasEvent, FinishReason, RequestStats, TokenLogprob
 from unmask.params import DecodingParams, DenoiserKind, ModelInfo
 from unmask.terms import PLAIN, Terms
 
@@ -67,6 +67,7 @@ class Sequence:
         self._unit_length, self._last_unit = self._units() if shares and self.streams == 1 else (0, 0)
         self._shifted = model.shifted
         self._slots: list[NDArray[np.int64]] = []
+        self._logprobs: dict[int, TokenLogprob] = {}
         self._told = len(prompt_ids)
 
     @property
@@ -147,6 +148,7 @@ class Sequence:
         """
         newly = self.denoiser.apply(decision)
         self.steps += bool(window.segments)
+        self._logprobs |= decision.logprobs or {}  # an edited position's anew: its token's before are no longer true
         stats = self.stats
         stats.forwards += 1
         stats.committed += newly
@@ -165,10 +167,12 @@ class Sequence:
         finish: FinishReason | None = cut or canvas.finish
         if canvas.text_end == self._told and finish is None and not self.params.frames:
             return None
+        positions = range(self._told, canvas.text_end)
         new = canvas.tokens[self._told : canvas.text_end].tolist()
+        logprobs = None if self.params.logprobs is None else [self._logprobs.pop(position) for position in positions]
         self._told = canvas.text_end
         frame = canvas.tokens[canvas.prompt_length :].tolist() if self.params.frames else None
-        return CanvasEvent(self.request_id, new, copy(self.stats), finish, finish == "stop", frame)
+        return CanvasEvent(self.request_id, new, copy(self.stats), finish, finish == "stop", frame, logprobs=logprobs)
 
     def _units(self) -> tuple[int, int]:
         """The length of a unit of the prefix cache, and the number of the last one that there may be."""

@@ -11,7 +11,8 @@ import msgspec
 from unmask.checkpoints.tokenizer import Tokenizer
 from unmask.engine.client import EngineClient, Mailbox
 from unmask.engine.completion import Completion, TextRequest
-from unmask.events import NO_TOKEN, CanvasEvent, RequestStats
+from unmask.engine.shown_tokens import ShownTokens
+from unmask.events import NO_TOKEN, CanvasEvent, RequestStats, TokenLogprob
 
 
 @dataclass(slots=True)
@@ -19,7 +20,8 @@ class TextDelta:
     """Text that can no longer change, and the token ids it came from; ``stats`` is the cost so far.
 
     ``frame`` is the whole canvas as it stands (ids, masks included) if the request asked for frames.
-    ``completion`` is set on the last delta only: all deltas put together.
+    ``completion`` is set on the last delta only: all deltas put together. ``logprobs``, if the request asked for them,
+    are those of the tokens whose text this delta completes.
     """
 
     text: str
@@ -27,6 +29,7 @@ class TextDelta:
     stats: RequestStats
     frame: list[int] | None
     completion: Completion | None
+    logprobs: list[TokenLogprob] | None = None
 
 
 class TextAssembler:
@@ -42,12 +45,17 @@ class TextAssembler:
         self._held = ""
         self._texts: list[str] = []
         self._ids: list[int] = []
+        self._shown = ShownTokens()
+        self._logprobs: list[TokenLogprob] | None = None if request.params.logprobs is None else []
 
     def feed(self, event: CanvasEvent) -> TextDelta:
         """The delta that ``event`` brings; its text may be empty. None may follow the one with ``completion``."""
         text, used, stopped = "", 0, False
         for token_id in event.token_ids:
-            shown, stopped = self._advance(self._decoder.step(token_id))
+            piece = self._decoder.step(token_id)
+            if event.logprobs is not None:
+                self._shown.decoded(event.logprobs[used], piece)
+            shown, stopped = self._advance(piece)
             text, used = text + shown, used + 1
             if stopped:
                 break
@@ -57,7 +65,16 @@ class TextAssembler:
         ids = event.token_ids[:used]
         self._texts.append(text)
         self._ids += ids
-        return TextDelta(text, ids, event.stats, event.frame, self._completion(event, stopped))
+        logprobs = self._list_logprobs(text, event, stopped)
+        return TextDelta(text, ids, event.stats, event.frame, self._completion(event, stopped), logprobs)
+
+    def _list_logprobs(self, text: str, event: CanvasEvent, stopped: bool) -> list[TokenLogprob] | None:
+        """Those of the tokens whose text ends with ``text``, also kept for the completion."""
+        if self._logprobs is None:
+            return None
+        entries = self._shown.shown(text, cut=stopped, last=event.finish is not None and not stopped)
+        self._logprobs += entries
+        return entries
 
     def _advance(self, piece: str) -> tuple[str, bool]:
         """Add ``piece``; gives the text now safe to show and whether a stop string was met."""
@@ -85,6 +102,7 @@ class TextAssembler:
             stats=event.stats,
             applied=msgspec.structs.replace(self._request.params, **event.stats.relaxed),
             terms=self._request.terms,
+            logprobs=self._logprobs,
         )
 
 
@@ -121,14 +139,24 @@ def stream_text(engine: EngineClient, tokenizer: Tokenizer, requests: Sequence[T
 
 
 class CellDecoder:
-    """The text of a canvas cell by cell. A token is decoded once: frames show the same ones over and over."""
+    """The text of tokens one by one, of a canvas cell by cell. A token is decoded once: the same ones come over and
+    over.
+    """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self._cells: dict[int | None, str | None] = dict.fromkeys((tokenizer.mask_id, NO_TOKEN))
+        self._spelled: dict[int, tuple[str, list[int]]] = {}
 
     def decode(self, canvas: Sequence[int]) -> list[str | None]:
         """Each cell's own text; None for one that is still masked."""
         new = list(set(canvas) - self._cells.keys())
         self._cells.update(zip(new, self._tokenizer.pieces(new), strict=True))
         return [self._cells[token] for token in canvas]
+
+    def spell(self, token_id: int) -> tuple[str, list[int]]:
+        """The text of a token by itself, and its bytes: those of a part of a character make no text of their own."""
+        if token_id not in self._spelled:
+            text, spelled = self._tokenizer.spelling(token_id)
+            self._spelled[token_id] = text, list(spelled)
+        return self._spelled[token_id]

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from unmask.models.base import AttentionGroup
+from unmask.models.tiles import filled
 
 
 def rotation(positions: Tensor, frequencies: Tensor) -> tuple[Tensor, Tensor]:
@@ -46,16 +47,20 @@ def attend(
     heads, kv_heads = query.shape[1], slots.shape[1] // 2
     outputs = []
     for group in groups:
-        seen = _seen(group, slots)
+        seen, rows = _seen(group, slots), query[group.rows]
+        if group.tile:
+            rows = filled(rows, group.tile)
+            seen = seen.expand(len(rows) // group.tile, -1, -1, -1)
         output = F.scaled_dot_product_attention(
-            query[group.rows].view(len(seen), -1, *query.shape[1:]).transpose(1, 2),
+            rows.view(len(seen), -1, *query.shape[1:]).transpose(1, 2),
             seen[:, :kv_heads],
             seen[:, kv_heads:],
             attn_mask=group.sliding_mask if sliding and group.sliding_mask is not None else group.mask,
             scale=scale,
             enable_gqa=heads != kv_heads,
         )
-        outputs.append(output.transpose(1, 2).reshape(-1, heads * query.shape[2]))
+        output = output.transpose(1, 2).reshape(-1, heads * query.shape[2])
+        outputs.append(output[: group.rows.stop - group.rows.start])
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 
 

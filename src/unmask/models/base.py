@@ -25,12 +25,16 @@ class AttentionGroup:
     padded with slots of its own; or, for one span whose slots lie next to each other, a slice of the cache. ``mask``
     [S, 1, Q, K] bool is True where a row may look; ``None`` if every row sees every key. ``sliding_mask`` is the same
     for layers with a sliding window; ``None`` where ``mask`` serves them too.
+
+    With a ``tile``, the rows, of one span, are filled up to tiles of that many, which are attended like spans: the
+    masks are [tiles, 1, tile, K] then.
     """
 
     rows: slice
     keys: Tensor | slice
     mask: Tensor | None
     sliding_mask: Tensor | None = None
+    tile: int = 0
 
 
 @dataclass(slots=True)
@@ -73,13 +77,15 @@ class Model(ABC):
     """A loaded model: ``forward`` gives hidden rows, ``head`` the logits of those rows that need them.
 
     ``adapters``: what each unmerged adapter makes of the model, by name; ``AdaptedRows`` counts them in this order.
-    ``precision`` says, for people, in which number types it is computed, and why.
+    ``precision`` says, for people, in which number types it is computed, and why. ``tiled``: what a row gives does not
+    depend on the rows around it, if the attention groups have tiles too.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
         self.spec = spec
         self.adapters: dict[str, ModelSpec] = {}
         self.precision = ""
+        self.tiled = False
 
     @property
     @abstractmethod
@@ -99,6 +105,12 @@ class Model(ABC):
     @abstractmethod
     def linears(self) -> Iterator[Linear]:
         """The matrix products inside the layers, which adapters may change."""
+
+    def tile(self) -> None:
+        """Compute row by row the same, whatever rows share the step, from now on (``models/tiles.py``)."""
+        self.tiled = True
+        for linear in self.linears():
+            linear.tile()
 
     @abstractmethod
     def new_cache(self, slots: int) -> KeyValueCache:

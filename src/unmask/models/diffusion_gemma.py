@@ -8,8 +8,9 @@ Reference: transformers 5.24, google/diffusiongemma-26B-A4B-it. Shape letters as
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -23,6 +24,7 @@ from unmask.models.feed_forward import GatedMlp, geglu
 from unmask.models.gemma_spec import GemmaShape, LayerKind
 from unmask.models.linear import Linear
 from unmask.models.spec import ModelSpec
+from unmask.models.tiles import tiled_product, tiled_route
 
 _DECODER = "model.decoder"
 _ENCODER = "model.encoder.language_model"
@@ -74,6 +76,7 @@ class DiffusionGemma(SelfConditionedModel):
         weights.check_all_taken(lambda name: name.startswith(UNREAD) or name.endswith(".inv_freq"))
         # Rounded to the weights' type, as it was in training.
         self._embedding_scale = torch.tensor(shape.hidden**0.5, dtype=self.dtype, device=self.device)
+        self._product: Callable[[Tensor, Tensor], Tensor] = F.linear
         self._frequencies = {kind: _frequencies(kind).to(self.device) for kind in set(shape.layer_kinds)}
 
     @property
@@ -101,6 +104,13 @@ class DiffusionGemma(SelfConditionedModel):
             yield from (layer.qkv, layer.output, *layer.mlp.linears())
         yield from self.conditioning.linears()
 
+    def tile(self) -> None:
+        """Compute row by row the same, whatever rows share the step, from now on."""
+        super().tile()
+        self._product = tiled_product
+        for mlp in (self.conditioning, *(layer.mlp for layer in self.layers)):
+            mlp.tile()
+
     def new_cache(self, slots: int) -> KeyValueCache:
         """A cache of ``slots`` positions for this model."""
 
@@ -121,13 +131,14 @@ class DiffusionGemma(SelfConditionedModel):
     def head(self, hidden: Tensor) -> Tensor:
         """Logits [M, V] in float32 of ``hidden`` [M, D]."""
         cap = self.shape.softcap
-        return F.linear(hidden, self.embedding).float().div_(cap).tanh_().mul_(cap)
+        return self._product(hidden, self.embedding).float().div_(cap).tanh_().mul_(cap)
 
     def remember(self, cache: KeyValueCache, slots: Tensor, logits: Tensor) -> None:
         """Keep the mean embedding under ``logits`` [M, V] (after any temperature) for ``slots`` [M]."""
         assert cache.predicted is not None
         probabilities = logits.softmax(dim=-1, dtype=torch.float32).to(self.dtype)
-        cache.predicted.index_copy_(0, slots, probabilities @ self.embedding * self._embedding_scale)
+        predicted = self._product(probabilities, self.embedding.T) * self._embedding_scale
+        cache.predicted.index_copy_(0, slots, predicted)
 
     def _embed(self, step: StepContext, cache: KeyValueCache) -> Tensor:
         """Embedded rows [R, D]; those of a canvas with what was predicted for them, which is zero if nothing was."""
@@ -149,9 +160,10 @@ class DiffusionGemma(SelfConditionedModel):
         attended = self._attend(layer, self._norm(hidden, layer.attention_norm), turn, step, slots)
         hidden = hidden + self._norm(layer.output(attended, step.adapted), layer.attention_post_norm)
         dense = self._norm(layer.mlp(self._norm(hidden, layer.mlp_norm), step.adapted), layer.mlp_post_norm)
-        chosen, shares = self._route(layer, hidden)
+        route = partial(self._route, layer)
+        chosen, shares = tiled_route(route, hidden) if self.tiled else route(hidden)
         rows = self._norm(hidden, layer.experts_norm)
-        experts = mixture(rows, chosen, shares, layer.experts_gate_up, layer.experts_down, geglu)
+        experts = mixture(rows, chosen, shares, layer.experts_gate_up, layer.experts_down, geglu, tiled=self.tiled)
         hidden = hidden + self._norm(dense + self._norm(experts, layer.experts_post_norm), layer.post_norm)
         return hidden * torch.where(step.canvas.unsqueeze(1), layer.decoder_scalar, layer.encoder_scalar)
 

@@ -15,6 +15,7 @@ from unmask.checkpoints.weights import TensorReader
 from unmask.models.feed_forward import Gate, GatedMlp, swiglu
 from unmask.models.linear import AdaptedRows, Linear
 from unmask.models.spec import ExpertShape, TensorNames
+from unmask.models.tiles import tiled_gate, tiled_grouped_product, tiled_route
 
 _TINY = 1e-20  # keeps the sum of weights off zero, as the reference models do
 
@@ -40,6 +41,7 @@ class Experts:
         self.gate_up = gate_up
         self.down = down
         self.shared = shared
+        self._tiled = False
 
     @classmethod
     def read(cls, weights: TensorReader, shape: ExpertShape, names: TensorNames, hidden: int, layer: int) -> Experts:
@@ -65,7 +67,8 @@ class Experts:
 
     def __call__(self, rows: Tensor, adapted: Sequence[AdaptedRows] = ()) -> Tensor:
         """[R, D] of ``rows`` [R, D]."""
-        mixed = mixture(rows, *self.route(rows), self.gate_up, self.down, swiglu)
+        routed = tiled_route(self.route, rows) if self._tiled else self.route(rows)
+        mixed = mixture(rows, *routed, self.gate_up, self.down, swiglu, tiled=self._tiled)
         return mixed if self.shared is None else mixed + self.shared(rows, adapted)
 
     def route(self, rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -78,6 +81,12 @@ class Experts:
         if self.shape.normalized:
             shares = shares / (shares.sum(dim=-1, keepdim=True) + _TINY)
         return chosen, shares * self.shape.scale
+
+    def tile(self) -> None:
+        """Compute row by row the same, whatever rows share the step, from now on."""
+        self._tiled = True
+        if self.shared is not None:
+            self.shared.tile()
 
     def linears(self) -> Iterator[Linear]:
         """Its matrix products, other than the router's and the routed experts'."""
@@ -101,17 +110,21 @@ class Experts:
         return grouped.masked_fill(left_out.unsqueeze(-1), -torch.inf).flatten(-2)
 
 
-def mixture(rows: Tensor, chosen: Tensor, shares: Tensor, gate_up: Tensor, down: Tensor, gate: Gate) -> Tensor:
+def mixture(
+    rows: Tensor, chosen: Tensor, shares: Tensor, gate_up: Tensor, down: Tensor, gate: Gate, *, tiled: bool = False
+) -> Tensor:
     """What the ``chosen`` experts [R, K] make of ``rows`` [R, D], weighed by ``shares`` [R, K] and summed: [R, D].
 
     Expert e makes ``down[e] @ gate(gate_up[e] @ row)`` of a row; only experts that some row has chosen are computed.
+    ``tiled``: in tiles of rows (``models/tiles.py``).
     """
+    product = tiled_grouped_product if tiled else _grouped_product
     used = chosen.shape[1]
     # Rows in order of their expert, so that each expert multiplies one stretch of them.
     experts, order = chosen.flatten().sort(stable=True)
     ends = torch.searchsorted(experts, torch.arange(len(down), device=rows.device), right=True, out_int32=True)
-    inner = gate(_grouped_product(rows[order // used], gate_up, ends))
-    products = _grouped_product(inner, down, ends)
+    gate_ups = product(rows[order // used], gate_up, ends)
+    products = product(tiled_gate(gate, gate_ups) if tiled else gate(gate_ups), down, ends)
     # Back in order of rows: what a row gets is summed best expert first, whoever shares the step.
     outputs = torch.empty_like(products).index_copy_(0, order, products).view(*chosen.shape, -1)
     return (outputs * shares.unsqueeze(-1)).sum(dim=1).to(rows.dtype)

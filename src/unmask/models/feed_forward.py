@@ -6,12 +6,14 @@ Shape letters: R rows, D hidden size, I intermediate size.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import torch.nn.functional as F
 from torch import Tensor
 
 from unmask.checkpoints.weights import TensorReader
 from unmask.models.linear import AdaptedRows, Linear
+from unmask.models.tiles import tiled_gate
 
 Gate = Callable[[Tensor], Tensor]
 
@@ -51,6 +53,12 @@ class GatedMlp:
     def __call__(self, rows: Tensor, adapted: Sequence[AdaptedRows] = ()) -> Tensor:
         """[R, D] of ``rows`` [R, D]."""
         return self.down(self._gate(self.gate_up(rows, adapted)), adapted)
+
+    def tile(self) -> None:
+        """Compute row by row the same, whatever rows share the step, from now on."""
+        for linear in self.linears():
+            linear.tile()
+        self._gate = partial(tiled_gate, self._gate)
 
     def linears(self) -> Iterator[Linear]:
         """Its matrix products."""

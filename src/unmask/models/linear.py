@@ -5,7 +5,7 @@ Shape letters: R rows, I inputs, O outputs, K rank of an adapter's update.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from unmask.checkpoints.weights import TensorReader
 from unmask.models.int8 import Int8Weight
+from unmask.models.tiles import tiled_product
 
 
 @dataclass(slots=True)
@@ -34,6 +35,7 @@ class Linear:
         self.parts = tuple(parts)
         self.weight: Tensor | Int8Weight = weight
         self.bias = bias
+        self._product: Callable[[Tensor, Tensor, Tensor | None], Tensor] = F.linear
         self._updates: dict[int, tuple[Tensor, Tensor]] = {}
 
     @classmethod
@@ -54,13 +56,14 @@ class Linear:
     def __call__(self, rows: Tensor, adapted: Sequence[AdaptedRows] = ()) -> Tensor:
         """[R, O] of ``rows`` [R, I]; rows that ``adapted`` does not name come out as if there were no adapters."""
         if isinstance(self.weight, Tensor):
-            output = F.linear(rows, self.weight, self.bias)
+            output = self._product(rows, self.weight, self.bias)
         else:
             output = self.weight(rows) if self.bias is None else self.weight(rows).add_(self.bias)
         for group in adapted:
             if group.adapter in self._updates:
                 down, up = self._updates[group.adapter]
-                output.index_add_(0, group.rows, F.linear(F.linear(rows[group.rows], down), up))
+                inner = self._product(rows[group.rows], down, None)
+                output.index_add_(0, group.rows, self._product(inner, up, None))
         return output
 
     def attach(self, adapter: int, down: Tensor, up: Tensor) -> None:
@@ -73,6 +76,10 @@ class Linear:
         """
         if isinstance(self.weight, Tensor):
             self.weight = Int8Weight(self.weight)
+
+    def tile(self) -> None:
+        """Multiply in tiles of rows from now on; products of integers are the same in any order as it is."""
+        self._product = tiled_product
 
     @property
     def parameters(self) -> int:

@@ -92,6 +92,13 @@ class Transformer(Model):
         for layer in self.layers:
             yield from layer.linears()
 
+    def tile(self) -> None:
+        """Compute row by row the same, whatever rows share the step, from now on."""
+        super().tile()
+        self.output_head.tile()
+        for layer in self.layers:
+            layer.mlp.tile()
+
     def new_cache(self, slots: int) -> KeyValueCache:
         """A cache of ``slots`` positions for this model."""
         size = (slots, 2 * self.shape.kv_heads, self.shape.head_size)

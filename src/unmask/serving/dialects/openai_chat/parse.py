@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from unmask.params import GenerationParams
+from unmask.serving.dialects.openai_chat.logprobs import wanted
 from unmask.serving.dialects.openai_chat.wire import ChatRequest
 from unmask.serving.dialects.openai_common.messages import parse_messages
 from unmask.serving.dialects.openai_common.parse import agree, parse_params, wants_usage
@@ -26,7 +27,7 @@ def parse(body: ChatRequest) -> ParsedChat:
     limit = "max_tokens" if body.max_completion_tokens is None else "max_completion_tokens"
     return ParsedChat(
         messages=parse_messages(body.messages),
-        params=parse_params(body, max_tokens),
+        params=parse_params(body, max_tokens, wanted(body)),
         include_usage=wants_usage(body),
-        names={"prompt": "messages", "max_tokens": limit},
+        names={"prompt": "messages", "max_tokens": limit, "logprobs": "top_logprobs"},
     )

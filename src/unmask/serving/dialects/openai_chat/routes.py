@@ -34,4 +34,4 @@ async def create_chat_completion(body: ChatRequest, request: Request, model: Ser
         return EventStream(admission, encoder, request.app.state.settings.keep_alive_seconds)
     with admission.running():
         (completion,) = await unless_disconnected(request.receive, admission.completions())
-        return json_response(encode(head, completion))
+        return json_response(encode(head, completion, model.cells))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from msgspec import UNSET
 
 from unmask.events import WireFinish
+from unmask.serving.dialects.openai_chat.logprobs import encode_logprobs
 from unmask.serving.dialects.openai_chat.wire import ChunkChoice, Delta
-from unmask.serving.dialects.openai_common.stream import ChunkStream
+from unmask.serving.dialects.openai_common.stream import ChunkStream, Logprobs
 
 
 class ChatStream(ChunkStream):
@@ -18,5 +19,7 @@ class ChatStream(ChunkStream):
         """The role, once."""
         return [self._chunk(ChunkChoice(0, Delta(role="assistant", content="")))]
 
-    def _choice(self, number: int, text: str = "", finish: WireFinish | None = None) -> ChunkChoice:
-        return ChunkChoice(number, Delta(content=text or UNSET), finish)
+    def _choice(
+        self, number: int, text: str = "", finish: WireFinish | None = None, logprobs: Logprobs | None = None
+    ) -> ChunkChoice:
+        return ChunkChoice(number, Delta(content=text or UNSET), finish, encode_logprobs(logprobs, self._cells))

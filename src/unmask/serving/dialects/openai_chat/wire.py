@@ -31,13 +31,13 @@ class ChatRequest(OpenAIRequest):
 
     messages: Messages
     max_completion_tokens: int | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
     metadata: Labels | None = None  # without effect, as user is
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
     parallel_tool_calls: bool | None = None  # says how to call tools, of which there are none
 
-    logprobs: Annotated[Any, Only(False)] = None
-    top_logprobs: Annotated[Any, Only(0)] = None
     response_format: Annotated[Any, Only({"type": "text"})] = None
     tools: Annotated[Any, Only([])] = None
     tool_choice: Annotated[Any, Only("none", "auto")] = None
@@ -56,6 +56,30 @@ class ChatRequest(OpenAIRequest):
     web_search_options: Annotated[Any, Only()] = None
 
 
+class TopLogprob(msgspec.Struct, frozen=True):
+    """A token that could have been. ``token`` is its text by itself; ``bytes`` are exact for parts of characters."""
+
+    token: str
+    logprob: float
+    bytes: list[int]
+
+
+class ChatLogprob(msgspec.Struct, frozen=True):
+    """A token of the answer, and the likeliest ones at its place."""
+
+    token: str
+    logprob: float
+    bytes: list[int]
+    top_logprobs: list[TopLogprob]
+
+
+class ChatLogprobs(msgspec.Struct, frozen=True):
+    """``choices[].logprobs``."""
+
+    content: list[ChatLogprob]
+    refusal: None = None
+
+
 class AnswerMessage(msgspec.Struct, frozen=True):
     """The assistant's message."""
 
@@ -70,7 +94,7 @@ class Choice(msgspec.Struct, frozen=True):
     index: int
     message: AnswerMessage
     finish_reason: WireFinish
-    logprobs: None = None
+    logprobs: ChatLogprobs | None = None
 
 
 class ChatCompletion(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,4 +122,4 @@ class ChunkChoice(msgspec.Struct, frozen=True):
     index: int
     delta: Delta
     finish_reason: WireFinish | None = None
-    logprobs: None = None
+    logprobs: ChatLogprobs | None = None

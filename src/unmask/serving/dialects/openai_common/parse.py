@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TypeVar
@@ -14,8 +15,8 @@ from unmask.serving.extension import UnmaskOptions
 T = TypeVar("T")
 
 
-def parse_params(body: OpenAIRequest, max_tokens: int | None) -> GenerationParams:
-    """What ``body`` asks for; ``max_tokens`` has been settled by the dialect."""
+def parse_params(body: OpenAIRequest, max_tokens: int | None, logprobs: int | None) -> GenerationParams:
+    """What ``body`` asks for; ``max_tokens`` and ``logprobs`` have been settled by the dialect."""
     options = body.unmask or UnmaskOptions()
     if body.stream_options is not None and not body.stream:
         raise InvalidValueError("'stream_options' needs 'stream': true.", param="stream_options")
@@ -31,6 +32,8 @@ def parse_params(body: OpenAIRequest, max_tokens: int | None) -> GenerationParam
         seed=body.seed,
         stop=parse_stop(body),
         ignore_eos=bool(ignore_eos),
+        logprobs=logprobs,
+        logit_bias=parse_biases(body.logit_bias) if body.logit_bias else None,
         frames=options.canvas == "frames",
         **options.decoding(),
     )
@@ -41,6 +44,18 @@ def parse_stop(body: OpenAIRequest) -> tuple[str, ...]:
     if body.stop is None:
         return ()
     return (body.stop,) if isinstance(body.stop, str) else tuple(body.stop)
+
+
+def parse_biases(biases: dict[str, float]) -> dict[int, float]:
+    """Biases by token id, which keys of JSON objects can only be as text."""
+    wrong = next((token for token in biases if not re.fullmatch("[0-9]{1,9}", token)), None)
+    if wrong is not None:
+        raise InvalidValueError(
+            f"'logit_bias' names {wrong[:100]!r}, which is no token id.",
+            hint="Ids are integers, written as text.",
+            param="logit_bias",
+        )
+    return {int(token): value for token, value in biases.items()}
 
 
 def wants_usage(body: OpenAIRequest) -> bool:

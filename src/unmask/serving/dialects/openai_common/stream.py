@@ -11,13 +11,15 @@ from msgspec import UNSET, UnsetType
 
 from unmask.engine.completion import Completion
 from unmask.engine.text import CellDecoder, TextDelta
-from unmask.events import WireFinish, wire_finish
+from unmask.events import TokenLogprob, WireFinish, wire_finish
 from unmask.serving import sse
 from unmask.serving.dialects.openai_common.encode import Head
 from unmask.serving.dialects.openai_common.envelope import envelope
 from unmask.serving.dialects.openai_common.wire import Chunk, Usage
 from unmask.serving.errors import Problem
 from unmask.serving.extension import CanvasFrame, FrameExtension, GenerationReport
+
+Logprobs = list[TokenLogprob]
 
 
 class ChunkStream(abc.ABC):
@@ -37,8 +39,10 @@ class ChunkStream(abc.ABC):
         self._completions: list[Completion] = []
 
     @abc.abstractmethod
-    def _choice(self, number: int, text: str = "", finish: WireFinish | None = None) -> msgspec.Struct:
-        """The choice of request ``number`` in a chunk."""
+    def _choice(
+        self, number: int, text: str = "", finish: WireFinish | None = None, logprobs: Logprobs | None = None
+    ) -> msgspec.Struct:
+        """The choice of request ``number`` in a chunk; ``logprobs``, if there are any, belong to ``text``."""
 
     def start(self) -> list[bytes]:
         """Nothing, if the dialect has nothing to announce."""
@@ -47,8 +51,8 @@ class ChunkStream(abc.ABC):
     def step(self, number: int, delta: TextDelta) -> list[bytes]:
         """The text of ``delta`` if it has any, its canvas frame, and the finish with the request's report."""
         events = []
-        if delta.text:
-            events.append(self._chunk(self._choice(number, delta.text)))
+        if delta.text or delta.logprobs:
+            events.append(self._chunk(self._choice(number, delta.text, logprobs=delta.logprobs)))
         if delta.frame is not None:
             self._frames[number] += 1
             frame = CanvasFrame.of(self._frames[number], self._cells.decode(delta.frame))

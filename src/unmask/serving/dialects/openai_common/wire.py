@@ -7,9 +7,11 @@ from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
-from pydantic import Discriminator, Field, Tag
+from pydantic import BeforeValidator, Discriminator, Field, Tag
+from pydantic_core import PydanticCustomError
 
 from unmask.engine.completion import Completion
+from unmask.params import MAX_BIASES
 from unmask.serving.extension import FrameExtension, GenerationReport, UnmaskOptions
 from unmask.serving.wire import Only, WireModel
 
@@ -22,6 +24,16 @@ def _is_list(value: Any) -> str:
 
 
 Stop = Annotated[Annotated[_StopString, Tag("<one>")] | Annotated[_StopStrings, Tag("<many>")], Discriminator(_is_list)]
+
+
+def _few(biases: Any) -> Any:
+    """Checked before the biases themselves, of which a body can hold very many."""
+    if isinstance(biases, dict) and len(biases) > MAX_BIASES:
+        raise PydanticCustomError("too_long", "it has more than {most} entries", {"most": MAX_BIASES})
+    return biases
+
+
+Biases = Annotated[dict[str, float], BeforeValidator(_few)]
 
 
 class StreamOptions(WireModel):
@@ -44,6 +56,7 @@ class OpenAIRequest(WireModel):
     seed: int | None = None
     stop: Stop | None = None
     ignore_eos: bool | None = None
+    logit_bias: Biases | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     unmask: UnmaskOptions | None = None
@@ -54,7 +67,6 @@ class OpenAIRequest(WireModel):
     frequency_penalty: Annotated[Any, Only(0)] = None
     presence_penalty: Annotated[Any, Only(0)] = None
     repetition_penalty: Annotated[Any, Only(1)] = None
-    logit_bias: Annotated[Any, Only({})] = None
     min_p: Annotated[Any, Only(0)] = None
     prompt_logprobs: Annotated[Any, Only()] = None
     skip_special_tokens: Annotated[Any, Only(True)] = None

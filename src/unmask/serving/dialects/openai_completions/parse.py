@@ -7,6 +7,7 @@ from typing import cast
 
 from unmask.params import GenerationParams
 from unmask.serving.dialects.openai_common.parse import parse_params, wants_usage
+from unmask.serving.dialects.openai_completions.logprobs import wanted
 from unmask.serving.dialects.openai_completions.wire import CompletionRequest, Prompt
 
 
@@ -23,7 +24,7 @@ class ParsedCompletion:
 def parse(body: CompletionRequest) -> ParsedCompletion:
     """The meaning of ``body``. Raises ``InvalidValueError`` where fields contradict each other."""
     texts, ids = _prompts(body.prompt)
-    return ParsedCompletion(texts, ids, parse_params(body, body.max_tokens), wants_usage(body))
+    return ParsedCompletion(texts, ids, parse_params(body, body.max_tokens, wanted(body)), wants_usage(body))
 
 
 def _prompts(prompt: Prompt) -> tuple[list[str], list[list[int]]]:

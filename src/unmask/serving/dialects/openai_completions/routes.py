@@ -37,4 +37,4 @@ async def create_completion(body: CompletionRequest, request: Request, model: Se
         return EventStream(admission, encoder, request.app.state.settings.keep_alive_seconds)
     with admission.running():
         completions = await unless_disconnected(request.receive, admission.completions())
-        return json_response(encode(head, completions))
+        return json_response(encode(head, completions, model.cells))

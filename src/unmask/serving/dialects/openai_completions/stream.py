@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from unmask.events import WireFinish
-from unmask.serving.dialects.openai_common.stream import ChunkStream
+from unmask.serving.dialects.openai_common.stream import ChunkStream, Logprobs
+from unmask.serving.dialects.openai_completions.logprobs import encode_logprobs
 from unmask.serving.dialects.openai_completions.wire import ChunkChoice
 
 
@@ -12,5 +13,7 @@ class CompletionStream(ChunkStream):
 
     kind = "text_completion"
 
-    def _choice(self, number: int, text: str = "", finish: WireFinish | None = None) -> ChunkChoice:
-        return ChunkChoice(number, text, finish)
+    def _choice(
+        self, number: int, text: str = "", finish: WireFinish | None = None, logprobs: Logprobs | None = None
+    ) -> ChunkChoice:
+        return ChunkChoice(number, text, finish, encode_logprobs(logprobs, self._cells))

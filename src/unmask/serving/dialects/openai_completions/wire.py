@@ -39,10 +39,22 @@ class CompletionRequest(OpenAIRequest):
     """The request body. Several prompts give several choices, in the prompts' order."""
 
     prompt: Prompt
+    logprobs: int | None = None
 
     echo: Annotated[Any, Only(False)] = None
-    logprobs: Annotated[Any, Only()] = None
     suffix: Annotated[Any, Only()] = None
+
+
+class CompletionLogprobs(msgspec.Struct, frozen=True):
+    """``choices[].logprobs``: an entry of each list for each token. ``text_offset`` counts from the answer's start.
+
+    A token that is a part of a character is written as ``bytes:`` and its bytes, ``\\xNN`` each.
+    """
+
+    tokens: list[str]
+    token_logprobs: list[float]
+    top_logprobs: list[dict[str, float]]
+    text_offset: list[int]
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +63,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     index: int
     text: str
     finish_reason: WireFinish
-    logprobs: None = None
+    logprobs: CompletionLogprobs | None = None
     unmask: GenerationReport | UnsetType = UNSET
 
 
@@ -73,4 +85,4 @@ class ChunkChoice(msgspec.Struct, frozen=True):
     index: int
     text: str = ""
     finish_reason: WireFinish | None = None
-    logprobs: None = None
+    logprobs: CompletionLogprobs | None = None
