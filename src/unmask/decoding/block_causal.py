@@ -24,7 +24,7 @@ import numpy as np
 
 from unmask.decoding.canvas import Canvas
 from unmask.decoding.pace import pace
-from unmask.decoding.windows import Decision, Segment, Window
+from unmask.decoding.windows import Decision, Segment, Window, shadows
 from unmask.params import RULE_TRAITS, DecodingParams, ModelInfo
 
 
@@ -77,14 +77,17 @@ class BlockCausalDenoiser:
         self.blocks_begun = 0
         self.cached = 0
         self._edits = RULE_TRAITS[params.rule].edits
+        self._shadows = RULE_TRAITS[params.rule].shadows
+        self._revises = RULE_TRAITS[params.rule].revises
 
     @property
     def most_rows(self) -> int:
         """First the prompt with the first block; later the live blocks and as many on their way to the cache."""
+        shadow = self.params.block_length * self._shadows
         if self.params.cache == "none":
-            return self.canvas.length
+            return self.canvas.length + shadow
         live = self.params.max_live_blocks * self.params.block_length
-        return min(self.canvas.length, max(self.canvas.prompt_length * (not self.cached) + live, 2 * live))
+        return shadow + min(self.canvas.length, max(self.canvas.prompt_length * (not self.cached) + live, 2 * live))
 
     @property
     def most_forwards(self) -> int:
@@ -99,12 +102,15 @@ class BlockCausalDenoiser:
             successor.activated |= block.progress >= self.params.activate_threshold
         live = [block for block in self.blocks if block.live]
         assert live, "a request that is all final should have ended"
-        if self._edits:
+        if self._revises:
             self.canvas.settled = live[0].start
         start = 0 if self.params.cache == "none" else self.cached
         end = self.blocks[-1].end
         segments = [self._segment(block) for block in live]
-        return Window(start, end, end, self.canvas.grid.visible(start, end), segments, left=self._next_cached() - 1)
+        window = Window(start, end, end, self.canvas.grid.visible(start, end), segments, left=self._next_cached() - 1)
+        if self._shadows:
+            window.shadows = shadows(self.canvas, live[0].start, end)
+        return window
 
     def apply(self, decision: Decision) -> int:
         """Commit, count masks, retire finished blocks in order; drop what stands right of an end token."""
@@ -114,12 +120,13 @@ class BlockCausalDenoiser:
                 block.state = BlockState.IN_CACHE
             elif block.state is BlockState.ACTIVE:
                 block.steps += block.masked > 0
-        newly = self.canvas.commit(decision.positions, decision.tokens)
+        committed = self.canvas.commit(decision.positions, decision.tokens)
+        newly = committed - self.canvas.remask(decision.masked_again)
         while self.canvas.end is not None and self.blocks[-1].start > self.canvas.end:
             self.blocks.pop()
         for block in self.blocks:
             if block.live:
-                self._count(block, edited=newly < len(decision.positions))
+                self._count(block, edited=committed < len(decision.positions))
         self._retire()
         while len(self.blocks) > 1 and self.blocks[1].state is BlockState.IN_CACHE:
             del self.blocks[0]
@@ -153,7 +160,7 @@ class BlockCausalDenoiser:
                 return
             if block.state is BlockState.ACTIVE:
                 block.state = BlockState.TO_CACHE
-                if self._edits:
+                if self._revises:
                     self.canvas.settled = block.end
 
     def _next_cached(self) -> int:
@@ -162,4 +169,4 @@ class BlockCausalDenoiser:
 
     def _segment(self, block: Block) -> Segment:
         step = pace(self.params, block.end - block.start, block.masked, block.steps)
-        return Segment(block.start, block.end, step, block.activated, edits=self._edits)
+        return Segment(block.start, block.end, step, block.activated, self._revises, progress=block.progress)

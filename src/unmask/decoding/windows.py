@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unmask.decoding.canvas import Positions
+from unmask.decoding.canvas import Canvas, Positions
 from unmask.decoding.pace import Pace
 
 
@@ -17,16 +17,22 @@ class Segment:
     """Positions ``start`` .. ``end`` of a block, which may commit in this step as ``pace`` asks.
 
     ``activated``: at least one token must be committed (a D2F block behind an unfinished one may commit none).
-    ``edits``: its decided tokens, other than the prompt's, are proposed anew and may be replaced. ``temperature``
-    divides the logits before anything else looks at them.
+    ``revises``: its decided tokens, other than the prompt's, are looked at too, and may be replaced or masked again.
+    ``temperature`` divides the logits before anything else looks at them. ``reach``: up to there, beyond ``end``,
+    positions may commit if everything does; ``progress``: the share that is decided of all that the rule looks at.
     """
 
     start: int
     end: int
     pace: Pace
     activated: bool = True
-    edits: bool = False
+    revises: bool = False
     temperature: float = 1.0
+    reach: int = 0
+    progress: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.reach = max(self.reach, self.end)
 
 
 @dataclass(slots=True)
@@ -38,6 +44,8 @@ class Window:
     shifted logits; it may lie left of this window (its row is kept already).
     ``canvas_start``: in models that encode what is final and denoise a canvas in different ways, where the canvas
     begins; it is ``conditioned`` if its last prediction is known.
+    ``shadows`` [n] int64: decided positions that get a second row each, of the mask token, which sees all keys but the
+    one of its own position, and itself; so it says what the model would put there.
     """
 
     start: int
@@ -48,20 +56,38 @@ class Window:
     left: int
     canvas_start: int | None = None
     conditioned: bool = False
+    shadows: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+
+    @property
+    def rows(self) -> int:
+        """Number of query rows."""
+        return self.end - self.start + len(self.shadows)
+
+    @property
+    def keys(self) -> int:
+        """Number of keys, the shadows' own among them."""
+        return self.key_end + len(self.shadows)
 
 
 @dataclass(slots=True)
 class Decision:
     """What one forward decided: ``tokens`` become final at ``positions`` (or for now, in a canvas that is renoised).
 
-    ``likeliest`` int64 and ``entropy`` float64 are those of all positions of the segment, in order, for denoisers
-    that look at them; otherwise None.
+    What stands at ``masked_again`` becomes a mask. ``likeliest`` int64 and ``entropy`` float64 are those of all
+    positions of the segment, in order, for denoisers that look at them; otherwise None.
     """
 
     positions: Positions
     tokens: Positions
     likeliest: NDArray[np.int64] | None = None
     entropy: NDArray[np.float64] | None = None
+    masked_again: Positions = field(default_factory=list)
+
+
+def shadows(canvas: Canvas, start: int, end: int) -> NDArray[np.int64]:
+    """The generated positions between ``start`` and ``end`` that are decided."""
+    start = max(start, canvas.prompt_length)
+    return start + np.flatnonzero(~canvas.masked[start:end])
 
 
 class Denoiser(Protocol):
@@ -82,4 +108,6 @@ class Denoiser(Protocol):
         """The next forward; may open blocks for it. Call once per step, never after the end."""
 
     def apply(self, decision: Decision) -> int:
-        """Take the decision on the forward that ``next_window`` described; the number of positions newly decided."""
+        """Take the decision on the forward that ``next_window`` described; the number of positions newly decided,
+        less those masked again.
+        """

@@ -65,7 +65,7 @@ def lay_out(spans: list[Span]) -> Layout:
         for span in spans
         if span.sequence.params.cfg_scale
     ]
-    ordered = sorted([*spans, *unconditional], key=lambda span: (span.rows, span.window.key_end))
+    ordered = sorted([*spans, *unconditional], key=lambda span: (span.rows, span.window.keys))
     first_rows = [0]
     for span in ordered:
         first_rows.append(first_rows[-1] + span.rows)
@@ -74,10 +74,7 @@ def lay_out(spans: list[Span]) -> Layout:
 
 def step_context(layout: Layout, device: torch.device, sliding_window: int = 0) -> StepContext:
     """The rows of ``layout`` and who sees what; some layers look back ``sliding_window`` positions, if it is not 0."""
-    windows = [(span.sequence, slice(span.window.start, span.window.end), span.unconditional) for span in layout.spans]
-    tokens = np.concatenate([sequence.tokens(stream)[rows] for sequence, rows, stream in windows])
-    positions = np.concatenate([np.arange(rows.start, rows.stop) for _, rows, _ in windows])
-    slots = np.concatenate([sequence.slots(stream)[rows] for sequence, rows, stream in windows])
+    tokens, positions, slots = (np.concatenate(parts) for parts in zip(*map(_rows, layout.spans), strict=True))
     canvas, conditioned = _canvas_rows(layout, device)
     return StepContext(
         token_ids=torch.from_numpy(tokens).to(device),
@@ -88,6 +85,20 @@ def step_context(layout: Layout, device: torch.device, sliding_window: int = 0) 
         canvas=canvas,
         conditioned=conditioned,
     )
+
+
+def _rows(span: Span) -> tuple[Ints, Ints, Ints]:
+    """Token, position and slot of each row of ``span``: the window's, then the shadows'."""
+    sequence, shadows = span.sequence, span.window.shadows
+    window = slice(span.window.start, span.window.end)
+    tokens = sequence.tokens(span.unconditional)[window]
+    positions, slots = np.arange(window.start, window.stop), sequence.slots(span.unconditional)[window]
+    if not len(shadows):
+        return tokens, positions, slots
+    masks = np.full(len(shadows), sequence.canvas.mask_id)
+    rows = (tokens, masks), (positions, shadows), (slots, sequence.shadow_slots(len(shadows)))
+    tokens, positions, slots = map(np.concatenate, rows)
+    return tokens, positions, slots
 
 
 def _adapted(layout: Layout, device: torch.device) -> list[AdaptedRows]:
@@ -120,15 +131,18 @@ def candidates(layout: Layout, shifted: bool) -> Candidates:
     decided: list[Ints] = []
     for index, (span, first_row) in enumerate(zip(layout.spans, layout.first_rows, strict=False)):
         canvas, window = span.sequence.canvas, span.window
+        shadow_row = first_row + window.end - window.start
         for segment in window.segments:
-            open_ = canvas.masked[segment.start : segment.end]
+            open_ = canvas.masked[segment.start : segment.reach]
             offset = np.flatnonzero(open_)
-            if segment.edits:
+            if segment.revises:
                 offset = np.arange(max(canvas.prompt_length - segment.start, 0), len(open_))
             position = offset + segment.start
             row = position + (first_row - window.start - shifted)
             if row[0] < first_row:
                 row[0] = layout.total_rows + index
+            if len(window.shadows):
+                row = np.where(open_[offset], row, shadow_row + np.searchsorted(window.shadows, position))
             spans.append(index)
             counts.append(len(offset))
             offsets.append(offset)
@@ -163,7 +177,7 @@ def _groups(spans: list[Span]) -> list[tuple[int, int]]:
     groups = []
     first = keys = 0
     for index, span in enumerate(spans):
-        count = span.window.key_end
+        count = span.window.keys
         keys += count
         padded = (index + 1 - first) * count  # key counts ascend, so this span's is the longest
         if index > first and (
@@ -184,7 +198,7 @@ def _group(layout: Layout, first: int, last: int, device: torch.device, sliding_
 
 def _keys(spans: list[Span], device: torch.device) -> Tensor | slice:
     """The cache slots that ``spans`` see: a slice for one span with adjacent slots, else one padded line a span."""
-    seen = [span.sequence.slots(span.unconditional)[: span.window.key_end] for span in spans]
+    seen = [_seen(span) for span in spans]
     if len(spans) == 1:
         (slots,) = seen
         first, last = int(slots[0]), int(slots[-1])
@@ -197,16 +211,27 @@ def _keys(spans: list[Span], device: torch.device) -> Tensor | slice:
     return torch.from_numpy(keys).to(device)
 
 
+def _seen(span: Span) -> Ints:
+    slots, shadows = span.sequence.slots(span.unconditional)[: span.window.key_end], len(span.window.shadows)
+    return np.concatenate([slots, span.sequence.shadow_slots(shadows)]) if shadows else slots
+
+
 def _mask(spans: list[Span]) -> NDArray[np.bool_] | None:
     """Which keys each row sees [S, Q, K]; None if every row sees every key."""
-    key_count = spans[-1].window.key_end
+    key_count = spans[-1].window.keys
     if all(span.window.visible is None and span.window.key_end == key_count for span in spans):
         return None
     bounds = np.empty((len(spans), spans[0].rows, 1), dtype=np.int64)
     for line, span in zip(bounds, spans, strict=True):
-        visible = span.window.visible
-        line[:, 0] = span.window.key_end if visible is None else visible
-    return np.arange(key_count) < bounds
+        line[:, 0] = span.window.key_end
+        if span.window.visible is not None:
+            line[: len(span.window.visible), 0] = span.window.visible
+    mask: NDArray[np.bool_] = np.arange(key_count) < bounds
+    for line, span in zip(mask, spans, strict=True):
+        number = np.arange(len(span.window.shadows))
+        line[number - len(number), span.window.shadows] = False
+        line[number - len(number), span.window.key_end + number] = True
+    return mask
 
 
 def _sliding_mask(spans: list[Span], mask: NDArray[np.bool_] | None, width: int) -> NDArray[np.bool_] | None:
@@ -217,7 +242,7 @@ def _sliding_mask(spans: list[Span], mask: NDArray[np.bool_] | None, width: int)
         line[:, 0] = np.minimum(np.arange(span.window.start, span.window.end), start) - width + 1
     if (oldest <= 0).all():
         return None
-    recent = np.arange(spans[-1].window.key_end) >= oldest
+    recent = np.arange(spans[-1].window.keys) >= oldest
     return recent if mask is None else recent & mask
 
 

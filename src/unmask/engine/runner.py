@@ -15,7 +15,7 @@ from torch import Tensor
 from unmask.decoding.propose import Proposals, propose
 from unmask.decoding.windows import Decision
 from unmask.engine.batch import Candidates, Ints, Layout, candidates, lay_out, step_context
-from unmask.engine.commits import CommitPlan
+from unmask.engine.commits import MASKED_AGAIN, CommitPlan
 from unmask.engine.pages import PAGE_TOKENS
 from unmask.engine.proposals import Part, PartMaker
 from unmask.engine.scheduler import Span
@@ -54,14 +54,14 @@ class Runner:
         layout = lay_out(spans)
         open_ = candidates(layout, spec.shifted)
         step = step_context(layout, device, spec.shape.sliding_window)
-        parts = list(PartMaker(layout, open_, self._end_ids).parts(self._most_rows))
+        parts = list(PartMaker(layout, open_, self._end_ids, spec.shape.vocab).parts(self._most_rows))
         plan = CommitPlan(layout, open_, device)
 
         hidden = self.model.forward(step, self._cache)
         if spec.shifted:
             hidden = self._with_kept_rows(layout, hidden)
         proposals = self._propose(parts, len(open_.rows), hidden, step)
-        decided = torch.where(plan.decide(proposals.token, proposals.score), proposals.token, -1)
+        decided = plan.decide(proposals)
         if not self._renoises:
             return _commits(layout, open_, decided.cpu().numpy())
         # One transfer for all that a renoised canvas goes by.
@@ -86,15 +86,21 @@ class Runner:
         """Proposals for all M candidates, scores in float64; logits exist a part at a time."""
         tokens, likeliest = torch.empty(2, count, dtype=torch.int64, device=hidden.device)
         scores = torch.empty(count, dtype=torch.float64, device=hidden.device)
+        seconds: Tensor | None = None
         for part in parts:
             logits = self._logits(part, hidden)
             if isinstance(self.model, SelfConditionedModel):
                 self.model.remember(self._cache, step.write_slots[part.rows], logits)
             mask_id = self.model.spec.mask_id
-            of_part = propose(logits, mask_id, part.scoring, part.ends, part.sampling, part.chances)
+            of_part = propose(
+                logits, mask_id, part.scoring, part.ends, part.sampling, part.chances, part.decided, part.recall
+            )
             tokens[part.where], likeliest[part.where] = of_part.token, of_part.likeliest
             scores[part.where] = of_part.score.double()
-        return Proposals(tokens, likeliest, scores)
+            if of_part.second is not None:
+                seconds = torch.full_like(scores, torch.nan) if seconds is None else seconds
+                seconds[part.where] = of_part.second.double()
+        return Proposals(tokens, likeliest, scores, seconds)
 
     def _logits(self, part: Part, hidden: Tensor) -> Tensor:
         """Logits [m, V]; guided rows move away from what the model says without the prompt (LLaDA's cfg)."""
@@ -114,7 +120,7 @@ def _commits(
     likeliest: Ints | None = None,
     entropy: NDArray[np.float64] | None = None,
 ) -> list[Commit]:
-    """``decided`` [M] holds the committed tokens, and -1 where nothing was committed; candidates come span by span."""
+    """``decided`` [M] is as ``CommitPlan.decide`` has it; candidates come span by span."""
     borders = np.searchsorted(open_.spans, np.arange(len(layout.spans) + 1))
     commits = []
     for span, begin, end in zip(layout.spans, borders, borders[1:], strict=False):
@@ -122,7 +128,8 @@ def _commits(
             continue
         tokens = decided[begin:end]
         hit = tokens >= 0
-        decision = Decision(open_.positions[begin:end][hit], tokens[hit])
+        positions = open_.positions[begin:end]
+        decision = Decision(positions[hit], tokens[hit], masked_again=positions[tokens == MASKED_AGAIN])
         if likeliest is not None and entropy is not None:
             decision.likeliest, decision.entropy = likeliest[begin:end], entropy[begin:end]
         commits.append(Commit(span, decision))

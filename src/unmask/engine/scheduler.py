@@ -27,8 +27,8 @@ class Span:
 
     @property
     def rows(self) -> int:
-        """Number of query positions."""
-        return self.window.end - self.window.start
+        """Number of query rows."""
+        return self.window.rows
 
     @property
     def first_page(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,13 +12,17 @@ from numpy.typing import NDArray
 from unmask.decoding.block_causal import BlockCausalDenoiser
 from unmask.decoding.canvas import Canvas
 from unmask.decoding.full_attention import FullAttentionDenoiser
+from unmask.decoding.kept import kept_bytes
 from unmask.decoding.renoise import RenoiseDenoiser
 from unmask.decoding.sub_block import SubBlockDenoiser
 from unmask.decoding.windows import Decision, Denoiser, Window
 from unmask.engine.pages import PAGE_TOKENS, pages_for
 from unmask.errors import EngineFaultError
 from unmask.events import CanvasEvent, RequestStats
-from unmask.params import DecodingParams, DenoiserKind, ModelInfo
+from unmask.params import RULE_TRAITS, DecodingParams, DenoiserKind, ModelInfo
+
+if TYPE_CHECKING:
+    from unmask.decoding.memory import Memory
 
 _DENOISERS: dict[DenoiserKind, Callable[[Canvas, DecodingParams, ModelInfo], Denoiser]] = {
     "full": FullAttentionDenoiser,
@@ -30,7 +35,8 @@ _DENOISERS: dict[DenoiserKind, Callable[[Canvas, DecodingParams, ModelInfo], Den
 class Sequence:
     """The live state of one request. Times are seconds on the loop's clock, passed in.
 
-    ``adapter``: the number of the adapter that its rows go through, if any.
+    ``adapter``: the number of the adapter that its rows go through, if any. ``memory``: what its rule remembers, from
+    its first forward on, if it does; ``kept_bytes`` is the most that this takes.
     """
 
     def __init__(
@@ -48,6 +54,9 @@ class Sequence:
         end_ids = () if params.ignore_eos else model.end_ids
         self.canvas = Canvas(prompt_ids, params, model, end_ids)
         self.denoiser = _DENOISERS[model.denoiser](self.canvas, params, model)
+        self.kept_bytes = kept_bytes(params.rule, params.block_length, model.vocab_size)
+        self.memory: Memory | None = None
+        self._spare = params.block_length * RULE_TRAITS[params.rule].shadows
         self.pages: list[int] = []
         self._slots: list[NDArray[np.int64]] = []
         self.stats = RequestStats()
@@ -61,14 +70,14 @@ class Sequence:
 
     @property
     def pages_needed(self) -> int:
-        """Pages for prompt and whole canvas, in each stream."""
-        return pages_for(self.canvas.length) * self.streams
+        """Pages for prompt and whole canvas, in each stream, and for the rows that shadow a block."""
+        return pages_for(self.canvas.length + self._spare) * self.streams
 
     def admit(self, pages: list[int], now: float) -> None:
         """Take over ``pages``: the slots of all positions, in order."""
         self.pages = pages
         firsts = np.array(pages, dtype=np.int64).reshape(self.streams, -1, 1) * PAGE_TOKENS
-        self._slots = list((firsts + np.arange(PAGE_TOKENS)).reshape(self.streams, -1)[:, : self.canvas.length])
+        self._slots = list((firsts + np.arange(PAGE_TOKENS)).reshape(self.streams, -1))
         self.stats.queued = now - self._arrived
 
     def tokens(self, unconditional: bool) -> NDArray[np.int64]:
@@ -82,7 +91,11 @@ class Sequence:
 
     def slots(self, unconditional: bool) -> NDArray[np.int64]:
         """Cache slots of all positions [length]."""
-        return self._slots[unconditional]
+        return self._slots[unconditional][: self.canvas.length]
+
+    def shadow_slots(self, count: int) -> NDArray[np.int64]:
+        """Cache slots of so many shadows, behind those of the positions."""
+        return self._slots[0][self.canvas.length :][:count]
 
     def apply(self, window: Window, decision: Decision, now: float) -> int:
         """Take the decision on ``window``; the number of positions newly decided.
@@ -94,7 +107,7 @@ class Sequence:
         stats.forwards += 1
         stats.committed += newly
         stats.blocks = self.denoiser.blocks_begun
-        stats.canvas_tokens += (window.end - window.start) * self.streams
+        stats.canvas_tokens += window.rows * self.streams
         stats.total = now - self._arrived
         if stats.first_block is None and (self.canvas.first_block_decided or self.canvas.finish):
             stats.first_block = stats.total
