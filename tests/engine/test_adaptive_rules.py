@@ -327,3 +327,11 @@ def test_shifted_families_do_not_offer_shadows(golden, tmp_path):
     model = make_loop(served_copy(golden / "dream/ckpt", tmp_path)).model
     assert "wino" not in model.rules
     assert "saber" in model.rules
+
+
+def test_shadows_have_room_at_the_end_of_the_context():
+    """They need slots of their own, and a request that fills the context is served all the same."""
+    loop = make_loop("unmask-tiny", kv_tokens=256, max_context=128)
+    for name in "ab":
+        submit(loop, name, [1, *range(20, 83)], rule="wino", max_tokens=64, block_length=64, ignore_eos=True)
+    assert [len(result.ids) for result in drain(loop).values()] == [64, 64]
