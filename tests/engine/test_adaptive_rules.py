@@ -182,7 +182,7 @@ def test_the_engine_decodes_as_the_slow_decoder(llada, rule, options):
 
 
 def requests(loop, **common):
-    """Every adaptive rule, and some others, with different prompts, blocks, lengths and caches."""
+    """Every adaptive rule, and some others, with different prompts, blocks, lengths, caches, end tokens, guidance."""
     rng = random.Random(11)
     for number, rule in enumerate([*ADAPTIVE, "threshold", "low_confidence", *ADAPTIVE]):
         if rule not in loop.model.rules:
@@ -190,6 +190,8 @@ def requests(loop, **common):
         prompt = [1, *(rng.randrange(20, 200) for _ in range(rng.randint(1, 40)))]
         options = {"rule": rule, "max_tokens": rng.choice([16, 24, 33]), "block_length": rng.choice([8, 16])}
         options |= {"ignore_eos": rng.random() < 0.5, "cache": rng.choice(loop.model.caches)}
+        options |= {"end_tokens": rng.choice(["free", "last", "never"])}
+        options |= {"cfg_scale": rng.choice([0.0, 0.8])} if rule != "wino" else {}
         options |= BOLD.get(rule, {}) if number % 2 else {}
         yield str(number), prompt, options | common
 
