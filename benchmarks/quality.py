@@ -1,8 +1,8 @@
 """What the embedded model answers on held-out prompts, and at how many tokens per forward, setting by setting.
 
-    python benchmarks/quality.py [--model unmask-tiny] [--per-kind 100] [--threads 0] [--markdown] [--every-rule]
+    python benchmarks/quality.py [--model unmask-tiny] [--per-kind 100] [--threads 0] [--markdown] [--rules RULE ...]
 
-``--every-rule`` compares all rules of the model at their defaults, in a table of one row each.
+``--rules`` compares rules at their defaults, in a table of one row each.
 
 Answers count as right if they are exactly the expected ones and ended by themselves. Tokens per forward are all
 completion tokens over all forwards of the requests; forwards do not depend on the machine or on batching.
@@ -89,13 +89,13 @@ def main() -> None:
     parser.add_argument("--per-kind", type=int, default=100)
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--markdown", action="store_true")
-    parser.add_argument("--every-rule", action="store_true")
+    parser.add_argument("--rules", nargs="+", default=[])
     arguments = parser.parse_args()
     llm = unmask.LLM(arguments.model, threads=arguments.threads, max_running=64)
     kinds = load(arguments.per_kind)
-    settings = {rule: {"rule": rule} for rule in llm.model.rules} if arguments.every_rule else SETTINGS
+    settings = {rule: {"rule": rule} for rule in arguments.rules} or SETTINGS
     results = {name: measure(llm, kinds, options) for name, options in settings.items()}
-    if arguments.every_rule:
+    if arguments.rules:
         print(by_rule(results, arguments.per_kind))
     elif arguments.markdown:
         print(markdown(results, arguments.per_kind))

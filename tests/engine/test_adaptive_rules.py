@@ -40,24 +40,32 @@ def llada(golden, tmp_path_factory):
     return make_loop(served_copy(golden / "llada/ckpt", tmp_path_factory.mktemp("rules")), max_running=32)
 
 
-@pytest.fixture(scope="module", params=["tiny", "llada", "llada block-causal"])
-def any_loop(request, loop, llada, golden, tmp_path_factory):
-    if request.param == "tiny":
-        return loop
-    if request.param == "llada":
-        return llada
+@pytest.fixture(scope="module")
+def block_causal(golden, tmp_path_factory):
+    """The same weights, block by block."""
     path = served_copy(golden / "llada/ckpt", tmp_path_factory.mktemp("rules"))
     return make_loop(path, attention="block_causal", max_running=32)
 
 
+@pytest.fixture(scope="module", params=["full", "block-causal"])
+def random_weights(request, llada, block_causal):
+    return {"full": llada, "block-causal": block_causal}[request.param]
+
+
+@pytest.fixture(scope="module", params=["tiny", "full", "block-causal"])
+def any_loop(request, loop, llada, block_causal):
+    return {"tiny": loop, "full": llada, "block-causal": block_causal}[request.param]
+
+
 class SlowDecoder:
-    """One request under full attention, without batching, segments, memories or shadow rows of the engine's kind.
+    """One request, without batching, caches, segments, memories or shadow rows of the engine's kind.
 
     Whatever is remembered is a dictionary by position; every forward is dense, with a mask written cell by cell.
     """
 
     def __init__(self, model, params):
         self.model, self.params = model, params
+        self.full = model.spec.attention == "full"
         self.tokens = PROMPT + [None] * params.max_tokens
         self.forwards = 0
         self.remembered: dict[int, dict] = {}
@@ -75,7 +83,7 @@ class SlowDecoder:
 
     def decide(self, start: int, end: int) -> None:
         rule = self.params.rule
-        within = range(start, len(self.tokens) if rule == "prophet" else end)
+        within = range(start, len(self.tokens) if rule == "prophet" and self.full else end)
         shadows = [p for p in within if self.tokens[p] is not None] if rule == "wino" else []
         logits = self.logits(shadows)
         case = self.case(start, end)
@@ -128,7 +136,7 @@ class SlowDecoder:
         return likeliest, score, mine.get("confidence", 0.0)
 
     def case(self, start: int, end: int) -> dict:
-        params, answer = self.params, self.tokens[len(PROMPT) :]
+        params, answer = self.params, self.tokens[len(PROMPT) :] if self.full else self.tokens[start:end]
         progress = sum(token is not None for token in answer) / len(answer)
         length = end - start
         steps = min(params.steps, length)
@@ -153,12 +161,24 @@ class SlowDecoder:
         mask = torch.zeros(len(ids), len(ids), dtype=torch.bool)
         for row in range(len(ids)):
             for key in range(len(ids)):
-                mask[row, key] = key == row if key >= length else row < length or key != shadows[row - length]
+                if key >= length:
+                    mask[row, key] = key == row
+                elif row < length:
+                    mask[row, key] = key < self.sees(row)
+                else:
+                    mask[row, key] = key < self.sees(shadows[row - length]) and key != shadows[row - length]
         rows = torch.arange(len(ids))
         group = AttentionGroup(slice(0, len(ids)), rows[None], mask[None, None])
         positions = torch.tensor([*range(length), *shadows])
         step = StepContext(torch.tensor(ids), positions, rows, [group])
         return self.model.head(self.model.forward(step, self.model.new_cache(len(ids)))).float()
+
+    def sees(self, p: int) -> int:
+        """How far a position looks: everywhere, or to the end of its own block, the prompt being one."""
+        first, block = len(PROMPT), self.params.block_length
+        if self.full:
+            return len(self.tokens)
+        return first if p < first else first + ((p - first) // block + 1) * block
 
 
 def likeliest_of(row: torch.Tensor) -> int:
@@ -169,13 +189,13 @@ def likeliest_of(row: torch.Tensor) -> int:
 
 @pytest.mark.parametrize("options", [{"block_length": 24}, {"block_length": 8}], ids=["one block", "blocks"])
 @pytest.mark.parametrize("rule", [*ADAPTIVE, "eb by probability"])
-def test_the_engine_decodes_as_the_slow_decoder(llada, rule, options):
+def test_the_engine_decodes_as_the_slow_decoder(random_weights, rule, options):
     rule, by = rule.split()[0], {"score": "probability"} if " by " in rule else {}
     options = {"rule": rule, "max_tokens": 24, "ignore_eos": True} | options | by | BOLD[rule]
-    params = resolve(GenerationParams(**options), llada.model, len(PROMPT))
-    slow = SlowDecoder(llada._runner.model, params)
+    params = resolve(GenerationParams(**options), random_weights.model, len(PROMPT))
+    slow = SlowDecoder(random_weights._runner.model, params)
     expected = slow.run()
-    result = generate(llada, PROMPT, **options)
+    result = generate(random_weights, PROMPT, **options)
     assert result.ids == expected
     assert result.stats.forwards == slow.forwards
     assert 1 < slow.forwards < 24, "neither all at once nor one by one: the rule had something to decide"
