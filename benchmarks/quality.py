@@ -1,6 +1,8 @@
 """What the embedded model answers on held-out prompts, and at how many tokens per forward, setting by setting.
 
-    python benchmarks/quality.py [--model unmask-tiny] [--per-kind 100] [--threads 0] [--markdown]
+    python benchmarks/quality.py [--model unmask-tiny] [--per-kind 100] [--threads 0] [--markdown] [--rules RULE ...]
+
+``--rules`` compares rules at their defaults, in a table of one row each.
 
 Answers count as right if they are exactly the expected ones and ended by themselves. Tokens per forward are all
 completion tokens over all forwards of the requests; forwards do not depend on the machine or on batching.
@@ -72,6 +74,14 @@ def markdown(results: dict[str, dict], per_kind: int) -> str:
     return "\n".join(lines)
 
 
+def by_rule(results: dict[str, dict], per_kind: int) -> str:
+    """The results as a table, one row a rule."""
+    lines = [f"| rule, n = {per_kind} a kind | tokens per forward | mean accuracy |", "|---|---|---|"]
+    for rule, result in results.items():
+        lines.append(f"| `{rule}` | {result['tokens_per_forward']:.2f} | {result['macro']:.3f} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Print one JSON line a setting, or a table."""
     parser = argparse.ArgumentParser()
@@ -79,11 +89,15 @@ def main() -> None:
     parser.add_argument("--per-kind", type=int, default=100)
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--markdown", action="store_true")
+    parser.add_argument("--rules", nargs="+", default=[])
     arguments = parser.parse_args()
     llm = unmask.LLM(arguments.model, threads=arguments.threads, max_running=64)
     kinds = load(arguments.per_kind)
-    results = {name: measure(llm, kinds, options) for name, options in SETTINGS.items()}
-    if arguments.markdown:
+    settings = {rule: {"rule": rule} for rule in arguments.rules} or SETTINGS
+    results = {name: measure(llm, kinds, options) for name, options in settings.items()}
+    if arguments.rules:
+        print(by_rule(results, arguments.per_kind))
+    elif arguments.markdown:
         print(markdown(results, arguments.per_kind))
     else:
         for name, result in results.items():

@@ -24,7 +24,7 @@ from unmask.models.gguf_config import _CONVERTERS
 from unmask.models.lora import _PLAIN as PLAIN_ADAPTERS
 from unmask.models.registry import FAMILIES
 from unmask.models.samplers import D2F, FULL, Sampler
-from unmask.params import CACHES, END_TOKENS, RULE_TRAITS, GenerationParams, ModelInfo
+from unmask.params import CACHES, END_TOKENS, RULE_TRAITS, SCORES, GenerationParams, ModelInfo
 from unmask.resolve import resolve
 from unmask.serving.dialects.openai_common.models import _card
 
@@ -183,15 +183,27 @@ def test_every_rule_is_documented_with_its_options():
     }
 
 
+def test_the_own_defaults_of_rules_are_documented():
+    """In the rule's row, or in the option's."""
+    page = (DOCS / "decoding.md").read_text()
+    rows = page.splitlines()
+    for rule, traits in RULE_TRAITS.items():
+        for name, value in traits.defaults.items():
+            told = [row for row in rows if f"`{rule}`" in row and f"`{name}`" in row and str(value) in row]
+            assert told or (name, value) == ("threshold", 0.9), (rule, name, value)
+
+
 def test_every_choice_is_documented():
     page = (DOCS / "decoding.md").read_text()
+    assert [name for name in SCORES if f"`{name}`" not in page] == []
     assert {name for name in quoted(page.split("## Caches")[1]) if name in CACHES} == set(CACHES)
     assert [name for name in END_TOKENS if f"`{name}`" not in page] == []
 
 
 def test_documented_defaults_are_in_force():
     """Those that hold where a family has none of its own."""
-    readers = {option: rule for rule, traits in RULE_TRAITS.items() for option in traits.options}
+    own = {(rule, name) for rule, traits in RULE_TRAITS.items() for name in traits.defaults}
+    readers = {name: rule for rule, traits in RULE_TRAITS.items() for name in traits.options if (rule, name) not in own}
     for keys, default, _ in cells_under((DOCS / "decoding.md").read_text(), "key | default | meaning"):
         for name, value in zip(quoted(keys), default.split(", "), strict=True):
             if name in ("rule", "block_length", "steps", "cache", "canvas"):

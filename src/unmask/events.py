@@ -18,7 +18,7 @@ NO_TOKEN = -1  # in frames of models without a mask token: nothing stands here y
 class RequestStats(msgspec.Struct, array_like=True):
     """What a request has cost so far.
 
-    ``canvas_tokens``: positions sent through the model, prompt included, in both streams of a guided request.
+    ``canvas_tokens``: positions sent through the model, prompt and shadows included, in each stream of a request.
     ``committed``: tokens committed, those beyond the end of the text included. ``blocks``: blocks begun.
     ``cached``: prompt positions whose keys and values were known. ``evictions``: how often others needed its pages.
     Times are seconds since the engine received the request; ``first_block`` is None until that block is complete.

@@ -7,7 +7,8 @@ gives ``DecodingParams``: every value concrete, fixed for the life of the reques
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import msgspec
@@ -16,6 +17,7 @@ from unmask.service_class import ServiceClass
 
 END_TOKENS = ("free", "last", "never")
 CACHES = ("exact", "none", "prefix", "dual", "delayed")
+SCORES = ("probability", "margin", "entropy")
 
 Attention = Literal["full", "block_causal", "causal_prompt"]
 DenoiserKind = Literal["full", "block_causal", "sub_block", "renoise"]
@@ -92,6 +94,16 @@ class GenerationParams:
     edit_threshold: float | None = None
     max_edit_steps: int | None = None
     min_commits: int | None = None
+    score: str | None = None
+    anchor_threshold: float | None = None
+    radius: int | None = None
+    low_threshold: float | None = None
+    credit_weight: float | None = None
+    credit_power: float | None = None
+    credit_decay: float | None = None
+    kl_threshold: float | None = None
+    gap_threshold: float | None = None
+    verify_threshold: float | None = None
     entropy_bound: float | None = None
     t_min: float | None = None
     t_max: float | None = None
@@ -139,6 +151,16 @@ class DecodingParams(msgspec.Struct, frozen=True, kw_only=True):
     edit_threshold: float
     max_edit_steps: int
     min_commits: int
+    score: str
+    anchor_threshold: float
+    radius: int
+    low_threshold: float
+    credit_weight: float
+    credit_power: float
+    credit_decay: float
+    kl_threshold: float
+    gap_threshold: float
+    verify_threshold: float
     entropy_bound: float
     t_min: float
     t_max: float
@@ -170,8 +192,10 @@ class RuleTraits:
 
     ``options``: those that it reads; any other one given with it would be silently ignored, so it is refused. ``pace``:
     how fast it decides a block (``decoding/pace.py``). ``ranked``: it goes by how sure the model is of each position.
-    ``pipelined``: several blocks may be live at once. ``edits``: committed tokens may be replaced. ``renoises``: what
-    it does not accept becomes noise, and ``steps`` counts the forwards of a canvas.
+    ``pipelined``: several blocks may be live at once. ``edits``: committed tokens may be replaced; ``remasks``: masked
+    again, with ``shadows`` by how sure the model is of them where it cannot see them. ``looks_ahead``: it may commit
+    the masks beyond the block too. ``renoises``: what it does not accept becomes noise, and ``steps`` counts the
+    forwards of a canvas. ``defaults`` go before those of the model's family, which are meant for its own rules.
     """
 
     options: tuple[str, ...]
@@ -179,14 +203,24 @@ class RuleTraits:
     ranked: bool = True
     pipelined: bool = False
     edits: bool = False
+    remasks: bool = False
+    shadows: bool = False
+    looks_ahead: bool = False
     renoises: bool = False
+    defaults: Mapping[str, float | int | str] = field(default_factory=dict)
+
+    @property
+    def revises(self) -> bool:
+        """Whether a committed token may change as long as its block is live."""
+        return self.edits or self.remasks
 
 
-_D2F = ("threshold", "add_threshold", "activate_threshold", "max_live_blocks")
+_D2F = ("threshold", "score", "add_threshold", "activate_threshold", "max_live_blocks")
+_CREDIT = ("threshold", "credit_weight", "credit_power", "credit_decay")
 _RENOISE = ("steps", "entropy_bound", "t_min", "t_max", "stability_threshold", "confidence_threshold")
 
 RULE_TRAITS: dict[str, RuleTraits] = {
-    "low_confidence": RuleTraits(("steps",), "even"),
+    "low_confidence": RuleTraits(("steps", "score"), "even"),
     "threshold": RuleTraits(("threshold",)),
     "factor": RuleTraits(("factor",)),
     "dynamic": RuleTraits(("threshold", "steps"), "even"),
@@ -202,5 +236,13 @@ RULE_TRAITS: dict[str, RuleTraits] = {
     ),
     # Its canvas's text is the likeliest tokens, whatever was accepted on the way there.
     "entropy_bound": RuleTraits(_RENOISE, ranked=False, renoises=True),
+    "eb": RuleTraits(("entropy_bound", "score"), defaults={"score": "entropy"}),
+    "local_leap": RuleTraits(("threshold", "anchor_threshold", "radius"), defaults={"threshold": 0.75}),
+    "hierarchy": RuleTraits(("threshold", "low_threshold"), defaults={"threshold": 0.9}),
+    "credit": RuleTraits(_CREDIT, defaults={"threshold": 0.9}),
+    "klass": RuleTraits(("threshold", "kl_threshold", "steps"), "even", defaults={"threshold": 0.9}),
+    "prophet": RuleTraits(("gap_threshold", "steps"), "even", looks_ahead=True),
+    "saber": RuleTraits(("min_commits",), "fixed", remasks=True, defaults={"min_commits": 2}),
+    "wino": RuleTraits(("threshold", "verify_threshold"), remasks=True, shadows=True, defaults={"threshold": 0.6}),
 }
 ALL_RULE_OPTIONS = tuple(dict.fromkeys(option for traits in RULE_TRAITS.values() for option in traits.options))

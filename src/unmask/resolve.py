@@ -18,6 +18,7 @@ from unmask.params import (
     MAX_LOGPROBS,
     MAX_SEED,
     RULE_TRAITS,
+    SCORES,
     DecodingParams,
     GenerationParams,
     ModelInfo,
@@ -34,7 +35,7 @@ def resolve(params: GenerationParams, model: ModelInfo, prompt_length: int) -> D
     """
     _check_stop(params.stop)
     rule = _rule(params, model)
-    said = _Said(params, model.defaults)
+    said = _Said(params, {**model.defaults, **RULE_TRAITS[rule].defaults})
     block_length = said.integer("block_length", model.block_length, 1, model.context_length)
     max_tokens = _max_tokens(said, model, prompt_length)
     temperature = said.number("temperature", 0.0, 0.0, 100.0)
@@ -57,15 +58,17 @@ def resolve(params: GenerationParams, model: ModelInfo, prompt_length: int) -> D
         edit_threshold=said.number("edit_threshold", 0.9, 0.0, 1.0),
         max_edit_steps=said.integer("max_edit_steps", 16, 0, 1024),
         min_commits=said.integer("min_commits", 1, 1, block_length),
+        score=_choice("score", said.text("score", SCORES[0]), SCORES),
+        **_adaptive(said, block_length),
         entropy_bound=said.number("entropy_bound", 0.1, 0.0, 1e6),
         **_schedule(said),
         stability_threshold=said.integer("stability_threshold", 1, 0, 1024),
         confidence_threshold=said.number("confidence_threshold", 0.005, 0.0, 1e6),
-        **_cache(said, model),
+        **_cache(said, model, rule),
         early_exit=_early_exit(said, model),
         min_tokens=said.integer("min_tokens", 0, 0, max_tokens),
         end_tokens=_end_tokens(params.end_tokens, rule),
-        cfg_scale=_cfg_scale(said, model),
+        cfg_scale=_cfg_scale(said, model, rule),
         frames=said.flag("frames"),
         logprobs=None if params.logprobs is None else said.integer("logprobs", 0, 0, MAX_LOGPROBS),
         logit_bias=_logit_bias(params.logit_bias or {}, model),
@@ -105,6 +108,11 @@ class _Said:
                 f"'{name}' is {shown(value)}; it must be an integer from {low} to {high}.", hint=why, param=name
             )
         return value
+
+    def text(self, name: str, default: str) -> str:
+        """A word; which ones are known is for the caller to check."""
+        value = self.given(name)
+        return str(self._defaults.get(name, default)) if value is None else value
 
     def flag(self, name: str) -> bool:
         """True or false."""
@@ -188,6 +196,21 @@ def _pipeline(said: _Said, rule: str) -> dict[str, Any]:
     }
 
 
+def _adaptive(said: _Said, block_length: int) -> dict[str, Any]:
+    """The constants of rules that go by more than one number of a position, as their papers have them."""
+    return {
+        "anchor_threshold": said.number("anchor_threshold", 0.9, 0.0, 1.0),
+        "radius": said.integer("radius", 4, 0, block_length),
+        "low_threshold": said.number("low_threshold", 0.4, 0.0, 1.0),
+        "credit_weight": said.number("credit_weight", 0.7, 0.0, 100.0),
+        "credit_power": said.number("credit_power", 0.2, 0.0, 100.0),
+        "credit_decay": said.number("credit_decay", 0.8, 0.0, 1.0),
+        "kl_threshold": said.number("kl_threshold", 0.01, 0.0, 1e6),
+        "gap_threshold": said.number("gap_threshold", 7.5, 0.0, 1e6),
+        "verify_threshold": said.number("verify_threshold", 0.9, 0.0, 1.0),
+    }
+
+
 def _schedule(said: _Said) -> dict[str, Any]:
     """The temperatures between which a renoised canvas is annealed."""
     t_min, t_max = said.number("t_min", 0.4, 1e-3, 100.0), said.number("t_max", 0.8, 1e-3, 100.0)
@@ -218,10 +241,16 @@ def _max_tokens(said: _Said, model: ModelInfo, prompt_length: int) -> int:
     return max_tokens
 
 
-def _cache(said: _Said, model: ModelInfo) -> dict[str, Any]:
+def _cache(said: _Said, model: ModelInfo, rule: str) -> dict[str, Any]:
     """The cache, and how often it is computed anew if that is counted."""
     cache = _known_cache(said.given("cache"), model)
     if cache == "delayed":
+        if RULE_TRAITS[rule].revises:
+            raise UnsupportedValueError(
+                f"Cache 'delayed' does not compute decided tokens again, which rule '{rule}' looks at.",
+                hint=f"Use another rule, or one of {', '.join(name for name in model.caches if name != cache)}.",
+                param="cache",
+            )
         return {"cache": cache, "refresh_interval": said.integer("refresh_interval", 8, 1, _MAX_COUNT)}
     if said.given("refresh_interval") is not None:
         other = " or choose cache 'delayed'" if "delayed" in model.caches else ""
@@ -269,11 +298,15 @@ def _end_tokens(value: str | None, rule: str) -> str:
     return chosen
 
 
-def _cfg_scale(said: _Said, model: ModelInfo) -> float:
+def _cfg_scale(said: _Said, model: ModelInfo, rule: str) -> float:
     scale = said.number("cfg_scale", 0.0, 0.0, 100.0)
     if scale and model.mask_id is None:
         raise UnsupportedValueError(
             f"{model.name} has no mask token to hide the prompt behind.", hint="Leave it out.", param="cfg_scale"
+        )
+    if scale and RULE_TRAITS[rule].shadows:
+        raise UnsupportedValueError(
+            f"Rule '{rule}' does not verify tokens without the prompt.", hint="Leave it out.", param="cfg_scale"
         )
     return scale
 

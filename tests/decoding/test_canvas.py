@@ -12,11 +12,17 @@ from unmask.decoding.grid import Grid
 from unmask.decoding.pace import even, pace
 from unmask.decoding.windows import Decision
 from unmask.engine.sequence import Sequence
-from unmask.params import GenerationParams
+from unmask.params import RULE_TRAITS, GenerationParams
 from unmask.resolve import resolve
 
 MASK, END = 9, 0
-KINDS = ["full", "block_causal", "from_start", "sub_block"]
+REVISING = ["saber", "wino"]
+RULES = {
+    "full": [None, "prophet", *REVISING],
+    "block_causal": ["d2f", "d2f", *REVISING],
+    "from_start": [None, "joint_threshold", *REVISING],
+    "sub_block": [None],
+}
 
 
 @st.composite
@@ -30,15 +36,17 @@ def runs(draw, kind):
         "early_exit": draw(st.booleans()),
         "cache": draw(st.sampled_from(info.caches)),
     }
-    if kind == "block_causal":
+    rule = draw(st.sampled_from([rule for rule in RULES[kind] if params["cache"] != "delayed" or rule not in REVISING]))
+    if rule is not None:
+        params["rule"] = rule
+    if rule == "d2f":
         params |= {
-            "rule": "d2f",
             "add_threshold": draw(st.sampled_from([0.0, 0.1, 0.5, 1.0])),
             "activate_threshold": draw(st.sampled_from([0.0, 0.5, 0.9, 1.0])),
             "max_live_blocks": draw(st.integers(1, 5)),
         }
-    if kind == "from_start" and draw(st.booleans()):
-        params |= {"rule": "joint_threshold", "max_edit_steps": draw(st.integers(0, 4))}
+    if rule == "joint_threshold":
+        params["max_edit_steps"] = draw(st.integers(0, 4))
     if kind == "sub_block":
         block = params["block_length"]
         params["sub_block_length"] = draw(st.sampled_from([n for n in range(1, block + 1) if block % n == 0]))
@@ -50,26 +58,38 @@ def runs(draw, kind):
 def commit_some(denoiser, rng):
     """Play one forward: each full segment commits at least one masked position, others maybe none; edits at random.
 
-    Keys and values may be lost before it, and there is not always room for a whole prefill.
+    Rules that take tokens back take fewer than they commit. Keys and values may be lost before a forward, and there is
+    not always room for a whole prefill.
     """
     if denoiser.interruptible and rng.random() < 0.2:
         denoiser.restart(0)
     bound = denoiser.most_rows + denoiser.prefill_rows
     room = denoiser.most_rows + rng.randint(0, 8)
     window = denoiser.next_window(room)
-    assert window.end - window.start <= (min(room, bound) if denoiser.divisible else bound)
-    canvas, positions = denoiser.canvas, []
+    assert window.count <= (min(room, bound) if denoiser.divisible else bound)
+    canvas, positions, masked_again = denoiser.canvas, [], []
+    traits = RULE_TRAITS[denoiser.params.rule]
+    decided = canvas.decided
     for segment in window.segments:
         masked = [p for p in range(segment.start, segment.end) if canvas.masked[p]]
-        assert masked or segment.edits
+        assert masked or segment.revises
+        assert traits.revises or not segment.revises
         if masked:
             positions += rng.sample(masked, rng.randint(1 if segment.activated else 0, len(masked)))
-        if segment.edits:
-            decided = {*range(max(segment.start, canvas.prompt_length), segment.end)} - {*masked}
-            positions += rng.sample(sorted(decided), rng.randint(0, len(decided)) * rng.randint(0, 1))
+        standing = [p for p in range(max(segment.start, canvas.prompt_length), segment.end) if not canvas.masked[p]]
+        if traits.edits:
+            positions += rng.sample(standing, rng.randint(0, len(standing)) * rng.randint(0, 1))
+        if traits.remasks and segment.revises:
+            masked_again = rng.sample(standing, rng.randint(0, min(len(standing), len(positions) - 1)))
+        if traits.shadows:
+            assert window.shadows.tolist() == standing
+        if traits.looks_ahead and rng.random() < 0.1:
+            positions = [p for p in range(segment.start, segment.reach) if canvas.masked[p]]
     tokens = [rng.choice([END, *range(1, 9)]) for _ in positions]
-    newly = denoiser.apply(Decision(positions, tokens))
-    assert newly <= len(positions)
+    newly = denoiser.apply(Decision(positions, tokens, masked_again=masked_again))
+    assert newly <= len(positions) - len(masked_again)
+    assert canvas.decided >= decided, "what is final stays"
+    assert all(canvas.masked[p] for p in masked_again)
     return window
 
 
@@ -94,7 +114,7 @@ def play(denoiser, rng):
 
 
 @settings(max_examples=200)
-@given(run=st.one_of([runs(kind) for kind in KINDS]))
+@given(run=st.one_of([runs(kind) for kind in RULES]))
 def test_any_commits_lead_to_a_proper_end(run):
     denoiser, rng = run
     canvas = denoiser.canvas

@@ -25,7 +25,7 @@ import numpy as np
 
 from unmask.decoding.canvas import Canvas
 from unmask.decoding.pace import pace
-from unmask.decoding.windows import Decision, Segment, Window
+from unmask.decoding.windows import Decision, Segment, Window, shadows
 from unmask.params import RULE_TRAITS, DecodingParams, ModelInfo
 
 
@@ -82,6 +82,8 @@ class BlockCausalDenoiser:
         self.divisible = model.anchor == "start" and params.cache != "none"
         self.unit = 0 if params.cache == "none" else params.block_length if model.anchor == "start" else None
         self._edits = RULE_TRAITS[params.rule].edits
+        self._revises = RULE_TRAITS[params.rule].revises
+        self._shadow_rows = params.block_length * RULE_TRAITS[params.rule].shadows
         self._live_rows = params.max_live_blocks * params.block_length
         self._prefill_end = self._first if params.cache != "none" else 0
         self._chunk_end = 0
@@ -104,7 +106,8 @@ class BlockCausalDenoiser:
     @property
     def most_rows(self) -> int:
         """The live blocks and as many on their way to the cache."""
-        return self.canvas.length if self.params.cache == "none" else min(self.canvas.length, 2 * self._live_rows)
+        rows = self.canvas.length if self.params.cache == "none" else min(self.canvas.length, 2 * self._live_rows)
+        return rows + self._shadow_rows
 
     @property
     def most_forwards(self) -> int:
@@ -121,19 +124,22 @@ class BlockCausalDenoiser:
 
     def next_window(self, room: int) -> Window:
         """Open and promote blocks, then compute everything that is not in the cache."""
-        if self.divisible and self.prefill_rows and self.prefill_rows + self._live_rows > room:
+        if self.divisible and self.prefill_rows and self.prefill_rows + self._live_rows + self._shadow_rows > room:
             return self._chunk(room)
         self._open()
         for block, successor in zip(self.blocks, self.blocks[1:], strict=False):
             successor.activated |= block.progress >= self.params.activate_threshold
         live = [block for block in self.blocks if block.live]
         assert live, "a request that is all final should have ended"
-        if self._edits:
+        if self._revises:
             self.canvas.settled = live[0].start
         start = 0 if self.params.cache == "none" else self.cached
         end = self.blocks[-1].end
         segments = [self._segment(block) for block in live]
-        return Window(start, end, end, self.canvas.grid.visible(start, end), segments, left=self._next_cached() - 1)
+        window = Window(start, end, end, self.canvas.grid.visible(start, end), segments, left=self._next_cached() - 1)
+        if self._shadow_rows:
+            window.shadows = shadows(self.canvas, live[0].start, end)
+        return window
 
     def apply(self, decision: Decision) -> int:
         """Commit, count masks, retire finished blocks in order; drop what stands right of an end token."""
@@ -146,12 +152,13 @@ class BlockCausalDenoiser:
                 block.state = BlockState.IN_CACHE
             elif block.state is BlockState.ACTIVE:
                 block.steps += block.masked > 0
-        newly = self.canvas.commit(decision.positions, decision.tokens)
+        committed = self.canvas.commit(decision.positions, decision.tokens)
+        newly = committed - self.canvas.remask(decision.masked_again)
         while self.canvas.end is not None and self.blocks[-1].start > self.canvas.end:
             self.blocks.pop()
         for block in self.blocks:
             if block.live:
-                self._count(block, edited=newly < len(decision.positions))
+                self._count(block, edited=committed < len(decision.positions))
         self._retire()
         while len(self.blocks) > 1 and self.blocks[1].state is BlockState.IN_CACHE:
             del self.blocks[0]
@@ -192,7 +199,7 @@ class BlockCausalDenoiser:
                 return
             if block.state is BlockState.ACTIVE:
                 block.state = BlockState.TO_CACHE
-                if self._edits:
+                if self._revises:
                     self.canvas.settled = block.end
 
     def _next_cached(self) -> int:
@@ -201,4 +208,4 @@ class BlockCausalDenoiser:
 
     def _segment(self, block: Block) -> Segment:
         step = pace(self.params, block.end - block.start, block.masked, block.steps)
-        return Segment(block.start, block.end, step, block.activated, edits=self._edits)
+        return Segment(block.start, block.end, step, block.activated, self._revises, progress=block.progress)

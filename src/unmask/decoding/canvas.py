@@ -19,7 +19,7 @@ class Canvas:
     """Positions 0 .. ``length``: prompt first, then generated tokens, some still masked.
 
     Whether a position is masked is explicit state, never read off its token. ``settled`` bounds the tokens that can
-    no longer change: where committed tokens may be edited, the denoiser moves it on. ``end`` is the leftmost committed
+    no longer change: where committed tokens may be revised, the denoiser moves it on. ``end`` is the leftmost committed
     end token. Generated tokens beyond ``limit`` (prompt + max_tokens) are computed only to fill their block.
     """
 
@@ -48,11 +48,25 @@ class Canvas:
         newly = int(np.count_nonzero(self.masked[positions]))
         self.tokens[positions] = tokens
         self.masked[positions] = False
-        self._ends[positions] = [token in self._end_ids for token in np.asarray(tokens).tolist()]
-        self.end = int(self._ends.argmax()) if self._ends.any() else None
+        self._mark_ends(positions, [token in self._end_ids for token in np.asarray(tokens).tolist()])
         while self._decided < self.length and not self.masked[self._decided]:
             self._decided += 1
         return newly
+
+    def remask(self, positions: Positions) -> int:
+        """Make masks of the committed tokens at ``positions``, none of them final; how many they are."""
+        if len(positions):
+            assert min(positions) >= self.settled, "text that was told cannot be taken back"
+            assert self.mask_id is not None
+            self.tokens[positions] = self.mask_id
+            self.masked[positions] = True
+            self._mark_ends(positions, False)
+            self._decided = min(self._decided, *positions)
+        return len(positions)
+
+    def _mark_ends(self, positions: Positions, are_ends: bool | list[bool]) -> None:
+        self._ends[positions] = are_ends
+        self.end = int(self._ends.argmax()) if self._ends.any() else None
 
     @property
     def decided(self) -> int:

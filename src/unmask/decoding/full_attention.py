@@ -15,8 +15,8 @@ import numpy as np
 from unmask.decoding.canvas import Canvas
 from unmask.decoding.delayed_cache import DelayedCache
 from unmask.decoding.pace import AT_ONCE, pace
-from unmask.decoding.windows import Decision, Segment, Window
-from unmask.params import DecodingParams, ModelInfo
+from unmask.decoding.windows import Decision, Segment, Window, shadows
+from unmask.params import RULE_TRAITS, DecodingParams, ModelInfo
 
 
 class FullAttentionDenoiser:
@@ -34,6 +34,9 @@ class FullAttentionDenoiser:
         self.start = canvas.prompt_length
         self.step_in_block = 0
         self.blocks_begun = 1
+        self._traits = RULE_TRAITS[params.rule]
+        if self._traits.revises:
+            canvas.settled = self.start
         self._opens_with_one = model.shifted and params.cache in ("prefix", "dual")
         self._delayed = DelayedCache(canvas, params, model) if params.cache == "delayed" else None
 
@@ -50,7 +53,7 @@ class FullAttentionDenoiser:
     @property
     def most_rows(self) -> int:
         """Some windows hold everything."""
-        return self.canvas.length
+        return self.canvas.length + self.params.block_length * self._traits.shadows
 
     @property
     def most_forwards(self) -> int:
@@ -62,20 +65,26 @@ class FullAttentionDenoiser:
 
     def next_window(self, room: int) -> Window:
         """The current block, with as much around it as the cache mode recomputes."""
+        window = self._window()
+        if self._traits.shadows:
+            window.shadows = shadows(self.canvas, self.start, window.segments[0].end)
+        return window
+
+    def _window(self) -> Window:
         start, end, length = self.start, self.canvas.grid.block_end(self.start), self.canvas.length
         assert start < end, "a request without masks left should have ended"
         if self._delayed is not None:
             rows = self._delayed.uncached(self.step_in_block)
-            return Window(0, length, length, None, [self._segment(end)], left=-1, rows=rows)
+            return Window(0, length, length, None, [self._segment(end, length)], left=-1, rows=rows)
         if self.params.cache == "none" or self.step_in_block == 0:
-            segment = Segment(start, start + 1, AT_ONCE) if self._opens_with_one else self._segment(end)
+            segment = Segment(start, start + 1, AT_ONCE) if self._opens_with_one else self._segment(end, length)
             return Window(0, length, length, None, [segment], left=start - 1)
         window_end = end if self.params.cache == "dual" else length
-        return Window(start, window_end, length, None, [self._segment(end)], left=start - 1)
+        return Window(start, window_end, length, None, [self._segment(end, window_end)], left=start - 1)
 
     def apply(self, decision: Decision) -> int:
         """Commit; move on to the next block when this one has no masks."""
-        newly = self.canvas.commit(decision.positions, decision.tokens)
+        newly = self.canvas.commit(decision.positions, decision.tokens) - self.canvas.remask(decision.masked_again)
         if self._delayed is not None:
             self._delayed.decided(decision.positions)
         self.step_in_block += 1
@@ -83,8 +92,16 @@ class FullAttentionDenoiser:
         if not np.any(self.canvas.masked[self.start : end]):
             self.start, self.step_in_block = end, 0
             self.blocks_begun += self.start < self.canvas.length
+            if self._traits.revises:
+                self.canvas.settled = self.start
         return newly
 
-    def _segment(self, end: int) -> Segment:
-        masked = int(np.count_nonzero(self.canvas.masked[self.start : end]))
-        return Segment(self.start, end, pace(self.params, end - self.start, masked, self.step_in_block))
+    def _segment(self, end: int, window_end: int) -> Segment:
+        masks = self.canvas.masked
+        masked = int(np.count_nonzero(masks[self.start : end]))
+        step = pace(self.params, end - self.start, masked, self.step_in_block)
+        segment = Segment(self.start, end, step, revises=self._traits.revises)
+        if self._traits.looks_ahead:
+            segment.reach = window_end
+            segment.progress = 1 - float(masks[self.canvas.prompt_length :].mean())
+        return segment

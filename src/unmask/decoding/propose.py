@@ -12,6 +12,8 @@ from enum import Enum
 import torch
 from torch import Tensor
 
+from unmask.decoding.memory import Recall
+
 _EPSILON = 1e-10  # keeps log(0) out of the entropy, as the reference has it
 
 
@@ -22,10 +24,11 @@ class Score(Enum):
     MARGIN = "probability of the likeliest token less that of the next"
     NEGATIVE_ENTROPY = "sum of p log p"
     CHANCE = "a draw, whatever the logits are"
+    GAP = "logit of the likeliest token less that of the next"
 
 
 # What an end token scores that is put last: no more than anything else can.
-_LEAST = {Score.PROBABILITY: 0.0, Score.MARGIN: 0.0, Score.NEGATIVE_ENTROPY: -1e6, Score.CHANCE: 0.0}
+_LEAST = dict.fromkeys(Score, 0.0) | {Score.NEGATIVE_ENTROPY: -1e6}
 
 
 @dataclass(slots=True)
@@ -67,24 +70,27 @@ class Scoring:
     """What rows are scored by: the ``kind``, in the precision ``dtype`` in which the reference computes it.
 
     ``tempered``: of the distribution after temperature, top-p and top-k, also when the likeliest token is taken
-    (Dream, D2F); otherwise of the model's own (LLaDA, Fast-dLLM).
+    (Dream, D2F); otherwise of the model's own (LLaDA, Fast-dLLM). ``second``: a number that the rule looks at besides.
     """
 
     kind: Score = Score.PROBABILITY
     dtype: torch.dtype = torch.float32
     tempered: bool = False
+    second: Score | None = None
 
 
 @dataclass(slots=True)
 class Proposals:
     """Per row, [M]: ``token`` and the ``likeliest`` token int64 (the same for greedy rows), ``score``.
 
-    The score is NaN where the logits hold NaN or plus infinity, and there alone.
+    ``second`` is there under rules that look at another number besides. The score is NaN where the logits hold NaN or
+    plus infinity, and there alone.
     """
 
     token: Tensor
     likeliest: Tensor
     score: Tensor
+    second: Tensor | None = None
 
 
 def propose(
@@ -94,37 +100,58 @@ def propose(
     ends: EndTokens | None = None,
     sampling: Sampling | None = None,
     chances: Chances | None = None,
+    decided: Tensor | None = None,
+    recall: Recall | None = None,
 ) -> Proposals:
     """Proposals for ``logits`` [M, V] float32, which are overwritten; scores in ``scoring.dtype``.
 
     The mask is never proposed; its logit still counts in the softmax, as in the references. ``ends`` is None when
     end tokens are free in every row, ``sampling`` when the rows are greedy: then the likeliest token is proposed.
-    ``chances`` are there if some row's score is left to chance.
+    ``chances`` are there if some row's score is left to chance. ``decided`` [M] int64: the tokens to score where some
+    are decided, -1 elsewhere. ``recall``: what the rule remembers of the rows, and changes here.
     """
     if ends is not None:
         _forbid(logits, ends.ids, ends.never)
     likeliest = _likeliest(logits, mask_id)
+    if recall is not None and recall.read(logits, likeliest):
+        likeliest = _likeliest(logits, mask_id)
     finite = logits.gather(1, likeliest[:, None]).squeeze(1).isfinite()  # argmax takes NaN for the largest
     token, drawn = likeliest, None
     if sampling is not None:
         drawn = _distribution(logits, mask_id, sampling)
         token = torch.where(sampling.greedy, likeliest, _draw(drawn, mask_id, likeliest, sampling.draw))
+    if decided is not None:
+        token = torch.where(decided < 0, token, decided)
     if ends is not None:
         _forbid(logits, ends.ids, ends.last)
-    if drawn is not None and scoring.tempered:
-        score = _score_of(drawn, token, scoring.kind).to(scoring.dtype)
-    else:
-        score = _score(logits.to(scoring.dtype), token, scoring.kind)
-    if ends is not None:
-        score = torch.where(ends.last & torch.isin(token, ends.ids), _LEAST[scoring.kind], score)
+
+    def measure(kind: Score) -> Tensor:
+        if drawn is not None and scoring.tempered:
+            number = _score_of(drawn, token, kind).to(scoring.dtype)
+        else:
+            number = _score(logits.to(scoring.dtype), mask_id, token, kind)
+        return number if ends is None else torch.where(ends.last & torch.isin(token, ends.ids), _LEAST[kind], number)
+
+    score = measure(scoring.kind)
+    second = None
+    if scoring.second is not None:
+        second = score if scoring.second is scoring.kind else measure(scoring.second)
+    if recall is not None:
+        second = recall.finish(score, decided)
     if chances is not None:
         score = _with_chances(score.double(), scoring, chances)
-    return Proposals(token, likeliest, torch.where(finite, score, torch.nan))
+    return Proposals(token, likeliest, torch.where(finite, score, torch.nan), second)
 
 
 def _forbid(logits: Tensor, ids: Tensor, rows: Tensor) -> None:
     """Set ``ids`` to -inf in those of the M rows where ``rows`` [M] is True."""
     logits[:, ids] = torch.where(rows[:, None], -torch.inf, logits[:, ids])
+
+
+def _without(logits: Tensor, mask_id: int) -> Tensor:
+    logits = logits.clone()
+    logits[:, mask_id] = -torch.inf
+    return logits
 
 
 def _likeliest(logits: Tensor, mask_id: int | None) -> Tensor:
@@ -137,8 +164,12 @@ def _likeliest(logits: Tensor, mask_id: int | None) -> Tensor:
     return token
 
 
-def _score(logits: Tensor, token: Tensor, kind: Score) -> Tensor:
+def _score(logits: Tensor, mask_id: int | None, token: Tensor, kind: Score) -> Tensor:
     """Score [M] of ``token`` [M] under the model's own distribution."""
+    if kind is Score.GAP:
+        proposable = logits if mask_id is None else _without(logits, mask_id)
+        best = proposable.topk(2, dim=-1).values
+        return best[:, 0] - best[:, 1]
     if kind in (Score.PROBABILITY, Score.CHANCE):
         chosen = logits.gather(1, token[:, None]).squeeze(1)
         return torch.exp(chosen - torch.logsumexp(logits, dim=-1))

@@ -82,6 +82,7 @@ class SubBlockDenoiser:
         sub = start + int(masked.argmax()) // length * length
         sub_end = min(sub + length, end)
         segment = Segment(sub, sub_end, pace(self.params, end - start, int(masked.sum()), self._step_in_block))
+        segment.progress = 1 - float(self.canvas.masked[sub:sub_end].mean())
         if self.params.cache == "dual" and self._refreshed == sub and not self.canvas.masked[sub]:
             return Window(sub, sub_end, end, None, [segment], left=sub - 1)
         self._refreshed = sub

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unmask.decoding.canvas import Positions
+from unmask.decoding.canvas import Canvas, Positions
 from unmask.decoding.pace import Pace
 from unmask.events import TokenLogprob
 
@@ -18,16 +18,22 @@ class Segment:
     """Positions ``start`` .. ``end`` of a block, which may commit in this step as ``pace`` asks.
 
     ``activated``: at least one token must be committed (a D2F block behind an unfinished one may commit none).
-    ``edits``: its decided tokens, other than the prompt's, are proposed anew and may be replaced. ``temperature``
-    divides the logits before anything else looks at them.
+    ``revises``: its decided tokens, other than the prompt's, are looked at too, and may be replaced or masked again.
+    ``temperature`` divides the logits before anything else looks at them. ``reach``: up to there, beyond ``end``,
+    positions may commit if everything does; ``progress``: the share that is decided of all that the rule looks at.
     """
 
     start: int
     end: int
     pace: Pace
     activated: bool = True
-    edits: bool = False
+    revises: bool = False
     temperature: float = 1.0
+    reach: int = 0
+    progress: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.reach = max(self.reach, self.end)
 
 
 @dataclass(slots=True)
@@ -39,6 +45,8 @@ class Window:
     shifted logits; it may lie left of this window (its row is kept already). -1 if none will be asked for.
     ``canvas_start``: in models that encode what is final and denoise a canvas in different ways, where the canvas
     begins; it is ``conditioned`` if its last prediction is known.
+    ``shadows`` [n] int64: decided positions that get a second row each, of the mask token, which sees all keys but the
+    one of its own position, and itself; so it says what the model would put there.
     """
 
     start: int
@@ -50,33 +58,45 @@ class Window:
     canvas_start: int | None = None
     conditioned: bool = False
     rows: NDArray[np.int64] | None = None
+    shadows: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     @property
     def count(self) -> int:
-        """The number Q of rows."""
-        return self.end - self.start if self.rows is None else len(self.rows)
+        """The number Q of rows, the shadows among them."""
+        own = self.end - self.start if self.rows is None else len(self.rows)
+        return own + len(self.shadows)
+
+    @property
+    def keys(self) -> int:
+        """Number of keys, the shadows' own among them."""
+        return self.key_end + len(self.shadows)
 
     @property
     def places(self) -> slice | NDArray[np.int64]:
-        """What picks the rows out of an array over all positions."""
+        """What picks the rows, without shadows, out of an array over all positions."""
         return slice(self.start, self.end) if self.rows is None else self.rows
 
     @property
     def positions(self) -> NDArray[np.int64]:
-        """The position of each row [Q], ascending."""
+        """The position of each row, shadows left out, ascending."""
         return np.arange(self.start, self.end) if self.rows is None else self.rows
 
     def rows_of(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Which row computes each of ``positions``, all of which are computed; -1 for the one left of ``start``."""
         return positions - self.start if self.rows is None else np.searchsorted(self.rows, positions)
 
+    def shadow_rows_of(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The row of the shadow of each of ``positions``, where it has one."""
+        return self.count - len(self.shadows) + np.searchsorted(self.shadows, positions)
+
 
 @dataclass(slots=True)
 class Decision:
     """What one forward decided: ``tokens`` become final at ``positions`` (or for now, in a canvas that is renoised).
 
-    ``likeliest`` int64 and ``entropy`` float64 are those of all positions of the segment, in order, for denoisers
-    that look at them; otherwise None. ``logprobs``, by position, are there if the request asked for them.
+    What stands at ``masked_again`` becomes a mask. ``likeliest`` int64 and ``entropy`` float64 are those of all
+    positions of the segment, in order, for denoisers that look at them; otherwise None. ``logprobs``, by position, are
+    there if the request asked for them.
     """
 
     positions: Positions
@@ -84,6 +104,13 @@ class Decision:
     likeliest: NDArray[np.int64] | None = None
     entropy: NDArray[np.float64] | None = None
     logprobs: dict[int, TokenLogprob] | None = None
+    masked_again: Positions = field(default_factory=list)
+
+
+def shadows(canvas: Canvas, start: int, end: int) -> NDArray[np.int64]:
+    """The generated positions between ``start`` and ``end`` that are decided."""
+    start = max(start, canvas.prompt_length)
+    return start + np.flatnonzero(~canvas.masked[start:end])
 
 
 class Denoiser(Protocol):
@@ -143,4 +170,6 @@ class Denoiser(Protocol):
         """
 
     def apply(self, decision: Decision) -> int:
-        """Take the decision on the forward that ``next_window`` described; the number of positions newly decided."""
+        """Take the decision on the forward that ``next_window`` described; the number of positions newly decided,
+        less those masked again.
+        """

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from unmask.engine.scheduler import Span
 from unmask.engine.tiled_groups import tiled_group
+from unmask.engine.visibility import Mask, recent_keys, seen_keys, seen_slots
 from unmask.models.base import AttentionGroup, StepContext
 from unmask.models.linear import AdaptedRows
 
@@ -66,7 +67,7 @@ def lay_out(spans: list[Span]) -> Layout:
         for span in spans
         if span.sequence.params.cfg_scale
     ]
-    ordered = sorted([*spans, *unconditional], key=lambda span: (span.rows, span.window.key_end))
+    ordered = sorted([*spans, *unconditional], key=lambda span: (span.rows, span.window.keys))
     first_rows = [0]
     for span in ordered:
         first_rows.append(first_rows[-1] + span.rows)
@@ -78,10 +79,7 @@ def step_context(layout: Layout, device: torch.device, sliding_window: int = 0, 
 
     ``tiled``: for a model that is.
     """
-    windows = [(span.sequence, span.window.places, span.unconditional) for span in layout.spans]
-    tokens = np.concatenate([sequence.tokens(stream)[places] for sequence, places, stream in windows])
-    positions = np.concatenate([span.window.positions for span in layout.spans])
-    slots = np.concatenate([sequence.slots(stream)[places] for sequence, places, stream in windows])
+    tokens, positions, slots = (np.concatenate(parts) for parts in zip(*map(_rows, layout.spans), strict=True))
     canvas, conditioned = _canvas_rows(layout, device)
     if tiled:
         spans = zip(layout.spans, layout.first_rows, strict=False)
@@ -97,6 +95,19 @@ def step_context(layout: Layout, device: torch.device, sliding_window: int = 0, 
         canvas=canvas,
         conditioned=conditioned,
     )
+
+
+def _rows(span: Span) -> tuple[Ints, Ints, Ints]:
+    """Token, position and slot of each row of ``span``: the window's, then the shadows'."""
+    sequence, shadows = span.sequence, span.window.shadows
+    places, positions = span.window.places, span.window.positions
+    tokens, slots = sequence.tokens(span.unconditional)[places], sequence.slots(span.unconditional)[places]
+    if not len(shadows):
+        return tokens, positions, slots
+    masks = np.full(len(shadows), sequence.canvas.mask_id)
+    rows = (tokens, masks), (positions, shadows), (slots, sequence.shadow_slots(len(shadows)))
+    tokens, positions, slots = map(np.concatenate, rows)
+    return tokens, positions, slots
 
 
 def _adapted(layout: Layout, device: torch.device) -> list[AdaptedRows]:
@@ -130,27 +141,27 @@ def candidates(layout: Layout, shifted: bool) -> Candidates:
     for index, (span, first_row) in enumerate(zip(layout.spans, layout.first_rows, strict=False)):
         canvas, window = span.sequence.canvas, span.window
         for segment in window.segments:
-            open_ = canvas.masked[segment.start : segment.end]
+            open_ = canvas.masked[segment.start : segment.reach]
             offset = np.flatnonzero(open_)
-            if segment.edits:
+            if segment.revises:
                 offset = np.arange(max(canvas.prompt_length - segment.start, 0), len(open_))
             position = offset + segment.start
             row = window.rows_of(position - shifted) + first_row
             if row[0] < first_row:
                 row[0] = layout.total_rows + index
+            if len(window.shadows):
+                row = np.where(open_[offset], row, window.shadow_rows_of(position) + first_row)
             spans.append(index)
             counts.append(len(offset))
             offsets.append(offset)
             positions.append(position)
             rows.append(row)
             decided.append(np.where(open_[offset], -1, canvas.tokens[position]))
-    span_of_row, row_of_row = (
-        np.repeat(np.array(spans, dtype=np.int64), np.array(counts, dtype=np.int64)),
-        _joined(rows),
-    )
+    times = np.array(counts, dtype=np.int64)
+    span_of_row, row_of_row = np.repeat(np.array(spans, dtype=np.int64), times), _joined(rows)
     return Candidates(
         spans=span_of_row,
-        segments=np.repeat(np.arange(len(counts)), np.array(counts, dtype=np.int64)),
+        segments=np.repeat(np.arange(len(counts)), times),
         offsets=_joined(offsets),
         positions=_joined(positions),
         rows=row_of_row,
@@ -179,7 +190,7 @@ def _groups(spans: list[Span]) -> list[tuple[int, int]]:
     groups = []
     first = keys = 0
     for index, span in enumerate(spans):
-        count = span.window.key_end
+        count = span.window.keys
         keys += count
         padded = (index + 1 - first) * count  # key counts ascend, so this span's is the longest
         if index > first and (
@@ -193,14 +204,14 @@ def _groups(spans: list[Span]) -> list[tuple[int, int]]:
 def _group(layout: Layout, first: int, last: int, device: torch.device, sliding_window: int) -> AttentionGroup:
     spans = layout.spans[first:last]
     rows = slice(layout.first_rows[first], layout.first_rows[last])
-    mask = _mask(spans)
-    sliding = _sliding_mask(spans, mask, sliding_window) if sliding_window else None
+    mask = seen_keys(spans)
+    sliding = recent_keys(spans, mask, sliding_window) if sliding_window else None
     return AttentionGroup(rows, _keys(spans, device), _upload(mask, device), _upload(sliding, device))
 
 
 def _keys(spans: list[Span], device: torch.device) -> Tensor | slice:
     """The cache slots that ``spans`` see: a slice for one span with adjacent slots, else one padded line a span."""
-    seen = [span.sequence.slots(span.unconditional)[: span.window.key_end] for span in spans]
+    seen = [seen_slots(span) for span in spans]
     if len(spans) == 1:
         (slots,) = seen
         if (np.diff(slots) == 1).all():
@@ -212,30 +223,6 @@ def _keys(spans: list[Span], device: torch.device) -> Tensor | slice:
     return torch.from_numpy(keys).to(device)
 
 
-def _mask(spans: list[Span]) -> NDArray[np.bool_] | None:
-    """Which keys each row sees [S, Q, K]; None if every row sees every key."""
-    key_count = spans[-1].window.key_end
-    if all(span.window.visible is None and span.window.key_end == key_count for span in spans):
-        return None
-    bounds = np.empty((len(spans), spans[0].rows, 1), dtype=np.int64)
-    for line, span in zip(bounds, spans, strict=True):
-        visible = span.window.visible
-        line[:, 0] = span.window.key_end if visible is None else visible
-    return np.arange(key_count) < bounds
-
-
-def _sliding_mask(spans: list[Span], mask: NDArray[np.bool_] | None, width: int) -> NDArray[np.bool_] | None:
-    """The same for layers that look back ``width`` positions: from a row itself, or from the canvas it belongs to."""
-    oldest = np.empty((len(spans), spans[0].rows, 1), dtype=np.int64)
-    for line, span in zip(oldest, spans, strict=True):
-        start = span.window.end if span.window.canvas_start is None else span.window.canvas_start
-        line[:, 0] = np.minimum(span.window.positions, start) - width + 1
-    if (oldest <= 0).all():
-        return None
-    recent = np.arange(spans[-1].window.key_end) >= oldest
-    return recent if mask is None else recent & mask
-
-
-def _upload(mask: NDArray[np.bool_] | None, device: torch.device) -> Tensor | None:
+def _upload(mask: Mask | None, device: torch.device) -> Tensor | None:
     """``mask`` [S, Q, K] as attention takes it, [S, 1, Q, K]."""
     return None if mask is None else torch.from_numpy(mask).unsqueeze(1).to(device)

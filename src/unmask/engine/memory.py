@@ -31,7 +31,8 @@ class KeyValueMemory:
         whole = cached // PAGE_TOKENS  # pages that it only reads
         missing = pages_for(sequence.denoiser.coming_end) - whole
         self.ledger.use(known)  # else making room might drop them
-        if not self._make_room(missing * sequence.streams + spare):
+        shadowing = pages_for(sequence.shadow_rows)
+        if not self._make_room(missing * sequence.streams + shadowing + spare):
             self.ledger.give_back(known)
             return False
         claim = pages_for(sequence.canvas.length) - whole
@@ -39,6 +40,7 @@ class KeyValueMemory:
         copies = [PageCopy(page, own[0][0]) for page in known[whole : pages_for(cached)]]
         sequence.admit([[*known[:whole], *pages] for pages in own], cached, now)
         sequence.pinned, sequence.copies = known[whole:], copies
+        sequence.shadow_pages = self.ledger.take(shadowing, claim=shadowing)
         self._prefixes.join(sequence, units)
         return True
 
@@ -61,8 +63,8 @@ class KeyValueMemory:
         for pages in sequence.pages:
             self.ledger.give_up_claim(pages[-1], pages_for(sequence.canvas.length) - len(pages))
             self.ledger.give_back(pages)
-        self.ledger.give_back(sequence.pinned)
-        sequence.pages, sequence.pinned, sequence.copies = [], [], []
+        self.ledger.give_back(sequence.pinned + sequence.shadow_pages)
+        sequence.pages, sequence.shadow_pages, sequence.pinned, sequence.copies = [], [], [], []
 
     def _make_room(self, count: int) -> bool:
         while self.ledger.free < count:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from unmask.decoding.memory import RECOLLECTIONS, Memory, Recall, Recollection
 from unmask.decoding.propose import Chances, EndTokens, Sampling, Score, Scoring
 from unmask.decoding.random import CHANCE, TOKEN, uniform
-from unmask.decoding.rules import RULES
+from unmask.decoding.rules import scoring_of
 from unmask.engine.batch import Candidates, Layout
 from unmask.engine.logprobs import Asked, asked
 from unmask.engine.sequence import Sequence
-from unmask.params import DecodingParams
+from unmask.params import RULE_TRAITS, DecodingParams
 
 
 @dataclass(slots=True)
@@ -61,6 +63,8 @@ class Part:
     chances: Chances | None
     bias: LogitBias | None
     asked: Asked | None
+    decided: Tensor | None
+    recall: Recall | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,24 +75,29 @@ class _Kind:
     sampled: bool
     filtered: bool
     by_chance: bool
+    remasks: bool
+    recollection: Recollection | None
 
     @classmethod
     def of(cls, params: DecodingParams) -> _Kind:
         """Greedy rows are sampled too if their score is that of a filtered distribution."""
-        scoring = RULES[params.rule].scoring
+        scoring = scoring_of(params)
         cut = params.top_p < 1 or params.top_k > 0
         sampled = params.temperature > 0 or (scoring.tempered and cut)
-        return cls(scoring, sampled, sampled and cut, scoring.kind is Score.CHANCE or params.alg_temp > 0)
+        by_chance = scoring.kind is Score.CHANCE or params.alg_temp > 0
+        remasks = RULE_TRAITS[params.rule].remasks
+        return cls(scoring, sampled, sampled and cut, by_chance, remasks, RECOLLECTIONS.get(params.rule))
 
 
 class PartMaker:
     """Makes the parts of one step. Properties of all M candidates are uploaded, or drawn, when the first part asks."""
 
-    def __init__(self, layout: Layout, candidates: Candidates, end_ids: Tensor) -> None:
+    def __init__(self, layout: Layout, candidates: Candidates, end_ids: Tensor, vocab: int) -> None:
         self._spans = layout.spans
         self._sequences = [span.sequence for span in layout.spans]
         self._candidates = candidates
         self._end_ids = end_ids
+        self._vocab = vocab
         self._device = end_ids.device
         self._rows = self._upload(candidates.rows)
 
@@ -115,7 +124,23 @@ class PartMaker:
             chances=Chances(self._chance_draws[where], self._alg_temp[where]) if kind.by_chance else None,
             bias=self._bias(chosen),
             asked=asked(self._spans, self._candidates, chosen, self._device),
+            decided=self._upload(self._candidates.decided[chosen]) if kind.remasks else None,
+            recall=None if kind.recollection is None else self._recall(chosen, where, kind.recollection),
         )
+
+    def _recall(self, chosen: NDArray[np.int64], where: Tensor, recollection: Recollection) -> Recall:
+        """What the rule of the ``chosen`` rows remembers of them, request by request."""
+        spans, positions = self._candidates.spans[chosen], self._candidates.positions[chosen]
+        runs, known = [], []
+        for own in np.split(np.arange(len(chosen)), np.flatnonzero(np.diff(spans)) + 1):
+            sequence = self._sequences[spans[own[0]]]
+            if sequence.memory is None:
+                params = sequence.params
+                sequence.memory = Memory(params.rule, params.block_length, self._vocab, self._device)
+            runs.append((sequence.memory, self._upload(sequence.memory.lines(positions[own]))))
+            known.append(sequence.memory.take(positions[own]))
+        options = {name: self._of_params(attrgetter(name))[where] for name in recollection.options}
+        return Recall(recollection, runs, self._upload(np.concatenate(known)), options)
 
     def _guidance(self, chosen: NDArray[np.int64]) -> Guidance | None:
         unconditional = self._candidates.unconditional_rows[chosen]

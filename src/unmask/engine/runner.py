@@ -15,7 +15,7 @@ from torch import Tensor
 from unmask.decoding.propose import Proposals, propose
 from unmask.decoding.windows import Decision
 from unmask.engine.batch import Candidates, Ints, Layout, candidates, lay_out, step_context
-from unmask.engine.commits import CommitPlan
+from unmask.engine.commits import MASKED_AGAIN, CommitPlan
 from unmask.engine.logprobs import StepLogprobs
 from unmask.engine.pages import PAGE_TOKENS
 from unmask.engine.proposals import Part, PartMaker
@@ -25,7 +25,7 @@ from unmask.models.base import Model, SelfConditionedModel, StepContext
 # Rows go through the head in parts whose float32 logits take at most this many bytes. Proposing makes several copies
 # of them, more for sampled rows (they are sorted) than for greedy ones.
 _LOGITS_BYTES = 64 * 2**20
-_NOT_FINITE = -2  # in place of a decided token: the model gave NaN there
+_NOT_FINITE = -3  # in place of a decided token: the model gave NaN there
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ class Runner:
         layout = lay_out(spans)
         open_ = candidates(layout, spec.shifted)
         step = step_context(layout, device, spec.shape.sliding_window, tiled=self.model.tiled)
-        parts = list(PartMaker(layout, open_, self._end_ids).parts(self._most_rows))
+        parts = list(PartMaker(layout, open_, self._end_ids, spec.shape.vocab).parts(self._most_rows))
         plan = CommitPlan(layout, open_, device) if len(open_.rows) else None
 
         self._copy_pages(spans)
@@ -68,7 +68,7 @@ class Runner:
             return _commits(layout, open_, StepLogprobs(), np.empty(0, dtype=np.int64))
         told = StepLogprobs()
         proposals = self._propose(parts, len(open_.rows), hidden, step, told)
-        decided = torch.where(plan.decide(proposals.token, proposals.score), proposals.token, -1)
+        decided = plan.decide(proposals)
         decided.masked_fill_(proposals.score.isnan(), _NOT_FINITE)
         if not self._renoises:
             return _commits(layout, open_, told, decided.cpu().numpy())
@@ -105,6 +105,7 @@ class Runner:
         mask_id = self.model.spec.mask_id
         tokens, likeliest = torch.empty(2, count, dtype=torch.int64, device=hidden.device)
         scores = torch.empty(count, dtype=torch.float64, device=hidden.device)
+        seconds: Tensor | None = None
         for part in parts:
             logits = self._logits(part, hidden)
             own = None if part.asked is None else logits[part.asked.rows]
@@ -112,12 +113,17 @@ class Runner:
                 logits = logits / part.temperature
             if isinstance(self.model, SelfConditionedModel):
                 self.model.remember(self._cache, step.write_slots[part.rows], logits)
-            of_part = propose(logits, mask_id, part.scoring, part.ends, part.sampling, part.chances)
+            of_part = propose(
+                logits, mask_id, part.scoring, part.ends, part.sampling, part.chances, part.decided, part.recall
+            )
             tokens[part.where], likeliest[part.where] = of_part.token, of_part.likeliest
             scores[part.where] = of_part.score.double()
+            if of_part.second is not None:
+                seconds = torch.full_like(scores, torch.nan) if seconds is None else seconds
+                seconds[part.where] = of_part.second.double()
             if part.asked is not None and own is not None:
                 told.add(part.asked, own, of_part.likeliest if self._renoises else of_part.token, mask_id)
-        return Proposals(tokens, likeliest, scores)
+        return Proposals(tokens, likeliest, scores, seconds)
 
     def _logits(self, part: Part, hidden: Tensor) -> Tensor:
         """Logits [m, V], bias included; guided rows move away from what the model says without the prompt (LLaDA's
@@ -142,7 +148,7 @@ def _commits(
     likeliest: Ints | None = None,
     entropy: NDArray[np.float64] | None = None,
 ) -> list[Commit]:
-    """``decided`` [M] holds the committed tokens, -1 where nothing was committed and -2 where nothing could be; the
+    """``decided`` [M] is as ``CommitPlan.decide`` has it, and ``_NOT_FINITE`` where nothing could be decided; the
     candidates come span by span.
     """
     borders = np.searchsorted(open_.spans, np.arange(len(layout.spans) + 1))
@@ -153,7 +159,7 @@ def _commits(
         tokens = decided[begin:end]
         hit = tokens >= 0
         positions, candidates = open_.positions[begin:end], np.arange(begin, end)
-        decision = Decision(positions[hit], tokens[hit])
+        decision = Decision(positions[hit], tokens[hit], masked_again=positions[tokens == MASKED_AGAIN])
         if likeliest is not None and entropy is not None:
             decision.likeliest, decision.entropy = likeliest[begin:end], entropy[begin:end]
             decision.logprobs = told.of(span, candidates, positions, decision.likeliest)

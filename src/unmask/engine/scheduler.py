@@ -40,7 +40,7 @@ class Span:
 
     @property
     def rows(self) -> int:
-        """Number of query positions."""
+        """Number of query rows."""
         return self.window.count
 
     def page_of(self, position: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from copy import copy
 from math import lcm
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,14 +13,18 @@ from numpy.typing import NDArray
 from unmask.decoding.block_causal import BlockCausalDenoiser
 from unmask.decoding.canvas import Canvas
 from unmask.decoding.full_attention import FullAttentionDenoiser
+from unmask.decoding.kept import kept_bytes
 from unmask.decoding.renoise import RenoiseDenoiser
 from unmask.decoding.sub_block import SubBlockDenoiser
 from unmask.decoding.windows import Decision, Denoiser, Window
 from unmask.engine.pages import PAGE_TOKENS, PageCopy
 from unmask.errors import EngineFaultError
 from unmask.events import CanvasEvent, FinishReason, RequestStats, TokenLogprob
-from unmask.params import DecodingParams, DenoiserKind, ModelInfo
+from unmask.params import RULE_TRAITS, DecodingParams, DenoiserKind, ModelInfo
 from unmask.terms import PLAIN, Terms
+
+if TYPE_CHECKING:
+    from unmask.decoding.memory import Memory
 
 _DENOISERS: dict[DenoiserKind, Callable[[Canvas, DecodingParams, ModelInfo], Denoiser]] = {
     "full": FullAttentionDenoiser,
@@ -33,9 +38,10 @@ class Sequence:
     """The live state of one request. Times are seconds on the loop's clock, passed in.
 
     ``adapter``: the number of the adapter that its rows go through, if any. ``terms``: how urgent it is, and for whom.
-    ``shares``: whether others may use the keys and values of its final tokens, and it theirs. ``pages``, of each
-    stream, hold its positions in order; ``pinned`` are pages of the prefix cache that it has copied or will copy
-    (``copies``), and keeps from being dropped. ``steps`` counts its denoising steps.
+    ``memory``: what its rule remembers, from its first forward on, if it does; ``kept_bytes`` is the most that this
+    takes. ``shares``: whether others may use the keys and values of its final tokens, and it theirs. ``pages``, of each
+    stream, hold its positions in order, ``shadow_pages`` its shadows; ``pinned`` are pages of the prefix cache that it
+    has copied or will copy (``copies``), and keeps from being dropped. ``steps`` counts its denoising steps.
     """
 
     def __init__(
@@ -58,7 +64,11 @@ class Sequence:
         end_ids = () if params.ignore_eos else model.end_ids
         self.canvas = Canvas(prompt_ids, params, model, end_ids)
         self.denoiser = _DENOISERS[model.denoiser](self.canvas, params, model)
+        self.kept_bytes = kept_bytes(params.rule, params.block_length, model.vocab_size)
+        self.memory: Memory | None = None
+        self.shadow_rows = params.block_length * RULE_TRAITS[params.rule].shadows
         self.pages: list[list[int]] = []
+        self.shadow_pages: list[int] = []
         self.pinned: list[int] = []
         self.copies: list[PageCopy] = []
         self.steps = 0
@@ -120,8 +130,7 @@ class Sequence:
         """Go on with more ``pages`` of each stream."""
         for stream, new in enumerate(pages):
             self.pages[stream] += new
-            slots = (np.array(new, dtype=np.int64)[:, None] * PAGE_TOKENS + np.arange(PAGE_TOKENS)).ravel()
-            self._slots[stream] = np.concatenate([self._slots[stream], slots])
+            self._slots[stream] = np.concatenate([self._slots[stream], _slots(new)])
 
     def relax(self, params: DecodingParams) -> None:
         """Decode under ``params`` from the first forward on; what they change is told in the stats."""
@@ -140,6 +149,10 @@ class Sequence:
     def slots(self, unconditional: bool) -> NDArray[np.int64]:
         """Cache slots of the first positions, as far as there are pages."""
         return self._slots[unconditional]
+
+    def shadow_slots(self, count: int) -> NDArray[np.int64]:
+        """Cache slots of so many shadows."""
+        return _slots(self.shadow_pages)[:count]
 
     def apply(self, window: Window, decision: Decision, now: float) -> int:
         """Take the decision on ``window``; the number of positions newly decided.
@@ -178,3 +191,8 @@ class Sequence:
         """The length of a unit of the prefix cache, and the number of the last one that there may be."""
         unit = self.denoiser.unit
         return (self.canvas.prompt_length, 0) if unit is None else (lcm(unit, PAGE_TOKENS), self.canvas.length)
+
+
+def _slots(pages: list[int]) -> NDArray[np.int64]:
+    """The cache slots of ``pages``, in order."""
+    return (np.array(pages, dtype=np.int64)[:, None] * PAGE_TOKENS + np.arange(PAGE_TOKENS)).ravel()

@@ -12,6 +12,7 @@ from unmask.models.family import Family
 from unmask.models.gguf_config import config_of_gguf
 from unmask.models.samplers import Sampler
 from unmask.models.spec import ModelSpec, Shape
+from unmask.params import RULE_TRAITS
 from unmask.shown import shown
 
 FAMILIES: dict[str, Family] = {
@@ -46,6 +47,7 @@ def describe(checkpoint: Checkpoint, *, attention: str | None = None, adapted: b
         raise config.fault(faults[0])
     sampler = _sampler(family, config, attention, adapted)
     config.refuse_other_than({"grid_anchor": sampler.anchor})
+    shifted = config.flag("shift_logits", family.shifted)
     tokens, mask_token = _tokens(checkpoint)
     mask_id = _mask_id(family, config, mask_token, tokens, shape.vocab)
     end_ids = _end_ids(family, config, generation, tokens)
@@ -59,10 +61,11 @@ def describe(checkpoint: Checkpoint, *, attention: str | None = None, adapted: b
         anchor=sampler.anchor,
         block_length=_block_length(sampler, config, shape),
         max_tokens=sampler.max_tokens,
-        shifted=config.flag("shift_logits", family.shifted),
+        shifted=shifted,
         mask_id=mask_id,
         end_ids=end_ids,
-        rules=sampler.rules,
+        # A shadow's row would have to stand at the position that it is about.
+        rules=tuple(rule for rule in sampler.rules if not (shifted and RULE_TRAITS[rule].shadows)),
         caches=sampler.caches,
         defaults={**sampler.defaults, **family.defaults_of(generation)},
     )

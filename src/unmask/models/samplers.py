@@ -22,6 +22,9 @@ _RULES = (
     "entropy",
     "origin",
 )
+# What one look at the block may decide beyond its most probable tokens; none of these is a family's own.
+_ONE_WAY = ("eb", "local_leap", "hierarchy", "credit", "klass", "prophet")
+_ADAPTIVE = (*_ONE_WAY, "saber", "wino")
 _DYNAMIC_FIRST = tuple(sorted(_RULES, key=lambda rule: rule != "dynamic"))
 
 
@@ -49,14 +52,14 @@ D2F = Sampler(
     attention="block_causal",
     denoiser="block_causal",
     anchor="prompt_end",
-    rules=(*_RULES, "d2f"),
+    rules=(*_RULES, "d2f", *_ADAPTIVE),
     caches=("exact", "none"),
 )
 FULL = Sampler(
     attention="full",
     denoiser="full",
     anchor="prompt_end",
-    rules=_RULES,
+    rules=(*_RULES, *_ADAPTIVE),
     caches=("none", "prefix", "dual", "delayed"),
     max_tokens=128,
     adapted=D2F,
@@ -65,7 +68,7 @@ LLADA2 = Sampler(
     attention="block_causal",
     denoiser="block_causal",
     anchor="start",
-    rules=(*_DYNAMIC_FIRST, "joint_threshold"),
+    rules=(*_DYNAMIC_FIRST, "joint_threshold", *_ADAPTIVE),
     caches=("exact", "none"),
     defaults={"threshold": 0.95},
 )
@@ -73,7 +76,7 @@ SDAR = Sampler(
     attention="block_causal",
     denoiser="block_causal",
     anchor="start",
-    rules=_DYNAMIC_FIRST,
+    rules=(*_DYNAMIC_FIRST, *_ADAPTIVE),
     caches=("exact", "none"),
     block_length=4,
     defaults={"threshold": 0.85},
@@ -82,7 +85,7 @@ FAST_DLLM_V2 = Sampler(
     attention="block_causal",
     denoiser="sub_block",
     anchor="start",
-    rules=("dynamic", "threshold", "low_confidence", "factor", "sequential"),
+    rules=("dynamic", "threshold", "low_confidence", "factor", "sequential", *_ONE_WAY),
     caches=("exact", "dual"),
     block_key="bd_size",
     defaults={"threshold": 0.95, "early_exit": True},

@@ -32,6 +32,16 @@ class UnmaskOptions(WireModel):
     edit_threshold: float | None = None
     max_edit_steps: int | None = None
     min_commits: int | None = None
+    score: str | None = None
+    anchor_threshold: float | None = None
+    radius: int | None = None
+    low_threshold: float | None = None
+    credit_weight: float | None = None
+    credit_power: float | None = None
+    credit_decay: float | None = None
+    kl_threshold: float | None = None
+    gap_threshold: float | None = None
+    verify_threshold: float | None = None
     entropy_bound: float | None = None
     t_min: float | None = None
     t_max: float | None = None
