@@ -70,7 +70,7 @@ class Scheduler:
         self.waiting.append(sequence)
 
     def plan(self, now: float) -> list[Span]:
-        """The next step: a window of every running request, then of those admitted now."""
+        """The next step: a window of each running request whose turn it is, those admitted now included."""
         budget = self._max_rows + self._deficit - self._rows
         blocked = False
         while self.waiting and len(self.running) < self._max_running:
