@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unmask.service_class import ServiceClass
+if TYPE_CHECKING:
+    from unmask.service_class import ServiceClass
 
 # The engine
 
@@ -127,7 +128,9 @@ Json = Annotated[bool, typer.Option("--json", envvar="UNMASK_JSON", help="Print 
 
 def named_service_classes(texts: list[str]) -> dict[str, ServiceClass]:
     """The classes of ``--service-class`` by name. Raises ``typer.BadParameter`` for an option of another form."""
-    classes = {}
+    from unmask.service_class import ServiceClass
+
+    classes: dict[str, ServiceClass] = {}
     for text in texts:
         parts = re.fullmatch(r"([^=]+)=([\d.]+)@([\d.]+)", text)
         try:
