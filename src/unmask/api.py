@@ -10,6 +10,7 @@ from typing import Any
 
 from unmask.checkpoints.prompts import PromptEncoder
 from unmask.checkpoints.weights import Progress
+from unmask.constraints.compiler import ConstraintCompiler
 from unmask.engine import wire
 from unmask.engine.completion import Completion, TextRequest
 from unmask.engine.loop import EngineLoop
@@ -17,7 +18,7 @@ from unmask.engine.options import EngineOptions
 from unmask.engine.text import TextAssembler, TextDelta, TextStream, stream_text
 from unmask.engine.thread import ThreadEngine
 from unmask.errors import InvalidValueError, UnmaskError
-from unmask.params import GenerationParams, ModelInfo
+from unmask.params import Constraint, GenerationParams, ModelInfo
 from unmask.resolve import resolve
 
 Prompt = str | list[int] | list[dict[str, str]]
@@ -36,6 +37,7 @@ class LLM:
         self.model = self._loop.model
         self.models = self._loop.models
         self.prompts = PromptEncoder(model, self.model)
+        self._constraints = ConstraintCompiler(self.prompts.tokenizer, self.model)
 
     def generate(
         self,
@@ -53,7 +55,8 @@ class LLM:
         Whatever ends the call, Ctrl-C too, nothing of it stays in the engine.
         """
         model = _variant(self.models, adapter)
-        requests = [_request(prompt, params, raw, self.prompts, model) for prompt in _as_list(prompts)]
+        constraint = self._constraints.compile(params) if params is not None else None
+        requests = [_request(prompt, params, raw, self.prompts, model, constraint) for prompt in _as_list(prompts)]
         running = {str(n): TextAssembler(self.prompts.tokenizer, request) for n, request in enumerate(requests)}
         done: dict[str, Completion] = {}
         try:
@@ -86,6 +89,7 @@ class AsyncLLM:
         self.model = engine.model
         self.models = engine.models
         self.prompts = prompts
+        self._constraints = ConstraintCompiler(prompts.tokenizer, engine.model)
 
     @classmethod
     async def load(
@@ -100,7 +104,8 @@ class AsyncLLM:
         self, prompt: Prompt, params: GenerationParams | None = None, *, raw: bool = False, adapter: str = ""
     ) -> Completion:
         """Answer one prompt; run several concurrently to share forwards."""
-        with self._run(prompt, params, raw, adapter) as texts:
+        constraint = await self._compiled(params)
+        with self._run(prompt, params, raw, adapter, constraint) as texts:
             while True:
                 _, delta = await texts.next()
                 if delta.completion is not None:
@@ -113,17 +118,24 @@ class AsyncLLM:
 
         Leaving the iteration early cancels the request (at once, if under ``contextlib.aclosing``).
         """
-        with self._run(prompt, params, raw, adapter) as texts:
+        constraint = await self._compiled(params)
+        with self._run(prompt, params, raw, adapter, constraint) as texts:
             finished = False
             while not finished:
                 _, delta = await texts.next()
                 finished = delta.completion is not None
                 yield delta
 
+    async def _compiled(self, params: GenerationParams | None) -> Constraint | None:
+        """The constraint of ``params``, made in a thread: the event loop goes on."""
+        if params is None or not params.constrained:
+            return None
+        return await asyncio.to_thread(self._constraints.compile, params)
+
     def _run(
-        self, prompt: Prompt, params: GenerationParams | None, raw: bool, adapter: str
+        self, prompt: Prompt, params: GenerationParams | None, raw: bool, adapter: str, constraint: Constraint | None
     ) -> AbstractContextManager[TextStream]:
-        request = _request(prompt, params, raw, self.prompts, _variant(self.models, adapter))
+        request = _request(prompt, params, raw, self.prompts, _variant(self.models, adapter), constraint)
         return stream_text(self._engine, self.prompts.tokenizer, [request])
 
     async def close(self) -> None:
@@ -140,11 +152,16 @@ class AsyncLLM:
 
 
 def _request(
-    prompt: Prompt, params: GenerationParams | None, raw: bool, prompts: PromptEncoder, model: ModelInfo
+    prompt: Prompt,
+    params: GenerationParams | None,
+    raw: bool,
+    prompts: PromptEncoder,
+    model: ModelInfo,
+    constraint: Constraint | None,
 ) -> TextRequest:
     params = params or GenerationParams()
     ids = prompts.encode(prompt, raw=raw)
-    return TextRequest(ids, resolve(params, model, len(ids)), params.stop)
+    return TextRequest(ids, resolve(params, model, len(ids), constraint), params.stop)
 
 
 def _variant(models: dict[str, ModelInfo], adapter: str) -> ModelInfo:

@@ -21,6 +21,19 @@ Anchor = Literal["prompt_end", "start"]
 
 MAX_SEED = 2**63
 
+# Options that say what the answer looks like; a request may give one of them.
+CONSTRAINTS = ("regex", "choices", "json_schema", "template")
+
+
+class Constraint(msgspec.Struct, frozen=True):
+    """What the answer must look like.
+
+    ``kind``: which of ``CONSTRAINTS`` said it. ``automaton``: that of ``constraints/``, in bytes.
+    """
+
+    kind: str
+    automaton: bytes
+
 
 class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What the engine tells its clients about the model it has loaded.
@@ -61,6 +74,7 @@ class GenerationParams:
     ``end_tokens``: "last" gives end tokens a confidence of 0, "never" does not propose them (LLaDA's
     ``confidence_eos_eot_inf`` and ``logits_eos_inf``); ``min_tokens`` forbids them at the first positions.
     ``cfg_scale`` is LLaDA's classifier-free guidance: each forward also runs the canvas with its prompt masked.
+    ``regex``, ``choices``, ``json_schema`` or ``template`` (with ``holes``) say what the answer must look like.
     """
 
     max_tokens: int | None = None
@@ -94,6 +108,16 @@ class GenerationParams:
     end_tokens: str | None = None
     cfg_scale: float | None = None
     frames: bool = False
+    regex: str | None = None
+    choices: tuple[str, ...] | None = None
+    json_schema: Any = None
+    template: str | None = None
+    holes: dict[str, Any] | None = None
+
+    @property
+    def constrained(self) -> bool:
+        """Whether anything is said of what the answer must look like."""
+        return any(getattr(self, name) is not None for name in (*CONSTRAINTS, "holes"))
 
 
 class DecodingParams(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,12 +158,14 @@ class DecodingParams(msgspec.Struct, frozen=True, kw_only=True):
     cfg_scale: float
     frames: bool
     adapter: str = ""
+    constraint: Constraint | None = None
 
     def applied(self) -> dict[str, Any]:
         """What is really in force, as told to the user: all but the options that nothing reads."""
         unread = {name for name in ALL_RULE_OPTIONS if name not in RULE_TRAITS[self.rule].options} | {"frames"}
-        unread |= {name for name in ("sub_block_length", "adapter") if not getattr(self, name)}
-        return {name: value for name, value in msgspec.structs.asdict(self).items() if name not in unread}
+        unread |= {name for name in ("sub_block_length", "adapter", "constraint") if not getattr(self, name)}
+        said = {name: value for name, value in msgspec.structs.asdict(self).items() if name not in unread}
+        return said if self.constraint is None else said | {"constraint": self.constraint.kind}
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,6 @@ async def test_what_cannot_be_honoured_is_named(http, path, base, field):
 CHAT_UNSUPPORTED = {
     "logprobs": True,
     "top_logprobs": 5,
-    "response_format": {"type": "json_object"},
     "tools": [{"type": "function", "function": {"name": "f"}}],
     "tool_choice": "required",
     "functions": [{"name": "f"}],

@@ -53,6 +53,13 @@ class Sampling:
     greedy: Tensor
     filtered: bool
 
+    def row(self, row: int) -> Sampling:
+        """How to draw in one ``row`` alone."""
+        one = slice(row, row + 1)
+        return Sampling(
+            self.temperature[one], self.top_p[one], self.top_k[one], self.draw[one], self.greedy[one], self.filtered
+        )
+
 
 @dataclass(slots=True)
 class Chances:
@@ -91,20 +98,25 @@ def propose(
     ends: EndTokens | None = None,
     sampling: Sampling | None = None,
     chances: Chances | None = None,
+    given: tuple[Tensor, Tensor] | None = None,
 ) -> Proposals:
     """Proposals for ``logits`` [M, V] float32, which are overwritten; scores in ``scoring.dtype``.
 
     The mask is never proposed; its logit still counts in the softmax, as in the references. ``ends`` is None when
     end tokens are free in every row, ``sampling`` when the rows are greedy: then the likeliest token is proposed.
-    ``chances`` are there if some row's score is left to chance.
+    ``chances`` are there if some row's score is left to chance. ``given``: the proposed and the likeliest tokens [M],
+    if they are chosen already, so that only their scores are wanted.
     """
     if ends is not None:
         _forbid(logits, ends.ids, ends.never)
-    likeliest = _likeliest(logits, mask_id)
-    token, drawn = likeliest, None
-    if sampling is not None:
-        drawn = _distribution(logits, mask_id, sampling)
-        token = torch.where(sampling.greedy, likeliest, _draw(drawn, mask_id, likeliest, sampling.draw))
+    token, likeliest = given or (None, _likeliest(logits, mask_id))
+    drawn = None
+    if sampling is not None and (token is None or scoring.tempered):
+        drawn = distribution(logits, mask_id, sampling)
+    if token is None:
+        token = likeliest
+        if drawn is not None and sampling is not None:
+            token = torch.where(sampling.greedy, likeliest, draw_tokens(drawn, mask_id, likeliest, sampling.draw))
     if ends is not None:
         _forbid(logits, ends.ids, ends.last)
     if drawn is not None and scoring.tempered:
@@ -149,7 +161,7 @@ def _score_of(probability: Tensor, token: Tensor, kind: Score) -> Tensor:
     return probability.gather(1, token[:, None]).squeeze(1)
 
 
-def _distribution(logits: Tensor, mask_id: int | None, sampling: Sampling) -> Tensor:
+def distribution(logits: Tensor, mask_id: int | None, sampling: Sampling) -> Tensor:
     """Probabilities [M, V] float64 after temperature and filters; the likeliest token but the mask is always kept."""
     # Relative to the largest, so that no temperature, however small, makes infinities of more than one sign.
     relative = logits - logits.max(dim=-1, keepdim=True).values
@@ -167,7 +179,7 @@ def _distribution(logits: Tensor, mask_id: int | None, sampling: Sampling) -> Te
     return torch.zeros_like(ordered).scatter_(1, tokens, ordered / ordered.sum(dim=-1, keepdim=True))
 
 
-def _draw(probability: Tensor, mask_id: int | None, likeliest: Tensor, draw: Tensor) -> Tensor:
+def draw_tokens(probability: Tensor, mask_id: int | None, likeliest: Tensor, draw: Tensor) -> Tensor:
     """A token per row by inverse transform in the vocabulary's order, the mask left out."""
     usable = probability
     if mask_id is not None:

@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from unmask.decoding.constrained import Stretch
 from unmask.decoding.propose import Chances, EndTokens, Sampling, Score, Scoring
 from unmask.decoding.random import CHANCE, TOKEN, uniform
 from unmask.decoding.rules import RULES
@@ -37,7 +38,7 @@ class Guidance:
 class Part:
     """``where`` [m] int64 are the part's places among the M candidates, ``rows`` [m] their hidden rows.
 
-    ``temperature`` [m, 1] divides the logits, if it is there.
+    ``temperature`` [m, 1] divides the logits, if it is there. ``stretch``: that of a constrained request.
     """
 
     where: Tensor
@@ -48,6 +49,7 @@ class Part:
     ends: EndTokens | None
     sampling: Sampling | None
     chances: Chances | None
+    stretch: Stretch | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +82,31 @@ class PartMaker:
         self._rows = self._upload(candidates.rows)
 
     def parts(self, most_rows: int) -> Iterator[Part]:
-        """All parts, of at most ``most_rows`` rows each."""
+        """All parts, of at most ``most_rows`` rows each; but the rows of a constrained request stay together."""
         kinds = [_Kind.of(sequence.params) for sequence in self._sequences]
         numbers = {kind: number for number, kind in enumerate(dict.fromkeys(kinds))}
         kind_of_row = np.array([numbers[kind] for kind in kinds])[self._candidates.spans]
+        for span, sequence in enumerate(self._sequences):
+            chosen = self._constrained(span)
+            if len(chosen) and sequence.automaton is not None:
+                kind_of_row[chosen] = -1
+                positions, min_tokens = self._candidates.positions[chosen], sequence.params.min_tokens
+                stretch = Stretch.of(sequence.canvas, sequence.automaton, positions, min_tokens)
+                yield self._part(chosen, kinds[span], stretch)
         for kind, number in numbers.items():
             chosen = np.flatnonzero(kind_of_row == number)
             for first in range(0, len(chosen), most_rows):
                 yield self._part(chosen[first : first + most_rows], kind)
 
-    def _part(self, chosen: NDArray[np.int64], kind: _Kind) -> Part:
+    def _constrained(self, span: int) -> NDArray[np.int64]:
+        """The rows of a constrained request; what lies behind its limit only fills a block and is free."""
+        sequence = self._sequences[span]
+        if sequence.automaton is None:
+            return np.empty(0, dtype=np.int64)
+        own = self._candidates.spans == span
+        return np.flatnonzero(own & (self._candidates.positions < sequence.canvas.limit))
+
+    def _part(self, chosen: NDArray[np.int64], kind: _Kind, stretch: Stretch | None = None) -> Part:
         where = self._upload(chosen)
         return Part(
             where=where,
@@ -100,6 +117,7 @@ class PartMaker:
             ends=None if self._ends is None else EndTokens(self._end_ids, *(flag[where] for flag in self._ends)),
             sampling=self._sampling(where, kind.filtered) if kind.sampled else None,
             chances=Chances(self._chance_draws[where], self._alg_temp[where]) if kind.by_chance else None,
+            stretch=stretch,
         )
 
     def _guidance(self, chosen: NDArray[np.int64]) -> Guidance | None:

@@ -8,6 +8,7 @@ from copy import copy
 import numpy as np
 from numpy.typing import NDArray
 
+from unmask.constraints.automaton import Automaton
 from unmask.decoding.block_causal import BlockCausalDenoiser
 from unmask.decoding.canvas import Canvas
 from unmask.decoding.full_attention import FullAttentionDenoiser
@@ -30,7 +31,7 @@ _DENOISERS: dict[DenoiserKind, Callable[[Canvas, DecodingParams, ModelInfo], Den
 class Sequence:
     """The live state of one request. Times are seconds on the loop's clock, passed in.
 
-    ``adapter``: the number of the adapter that its rows go through, if any.
+    ``adapter``: the number of the adapter that its rows go through, if any. ``automaton``: what its text must fit.
     """
 
     def __init__(
@@ -45,6 +46,8 @@ class Sequence:
         self.request_id = request_id
         self.params = params
         self.adapter = adapter
+        constraint = params.constraint
+        self.automaton = None if constraint is None else Automaton.from_bytes(constraint.automaton)
         end_ids = () if params.ignore_eos else model.end_ids
         self.canvas = Canvas(prompt_ids, params, model, end_ids)
         self.denoiser = _DENOISERS[model.denoiser](self.canvas, params, model)
@@ -111,4 +114,7 @@ class Sequence:
         new = canvas.tokens[self._told : canvas.text_end].tolist()
         self._told = canvas.text_end
         frame = canvas.tokens[canvas.prompt_length :].tolist() if self.params.frames else None
-        return CanvasEvent(self.request_id, new, copy(self.stats), finish, finish == "stop", frame)
+        ended_by_token = finish == "stop"
+        if finish is not None and self.automaton is not None:
+            finish = "stop"  # its text is whole, also where it takes all of the canvas
+        return CanvasEvent(self.request_id, new, copy(self.stats), finish, ended_by_token, frame)

@@ -12,6 +12,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from unmask.checkpoints.prompts import PromptEncoder
+from unmask.constraints.compiler import ConstraintCompiler
 from unmask.engine.client import EngineClient
 from unmask.engine.completion import TextRequest
 from unmask.engine.text import CellDecoder
@@ -23,7 +24,7 @@ from unmask.errors import (
     QueueFullError,
 )
 from unmask.metrics import Metrics
-from unmask.params import GenerationParams, ModelInfo
+from unmask.params import Constraint, GenerationParams, ModelInfo
 from unmask.resolve import resolve
 from unmask.serving.admission import Admission
 
@@ -42,6 +43,7 @@ class ServedModel:
         self.created = int(time.time())
         self.tokenizer = prompts.tokenizer
         self.template = prompts.template
+        self.constraints = ConstraintCompiler(prompts.tokenizer, engine.model)
         self.cells = CellDecoder(prompts.tokenizer)
         self.metrics = Metrics(name, engine.model, lambda: engine.stats)
         self._capacity = capacity
@@ -87,9 +89,13 @@ class ServedModel:
         encode = partial(self.tokenizer.encode_text, add_begin=add_begin)
         return await asyncio.to_thread(lambda: [encode(text) for text in texts])
 
-    def admit(self, prompts: list[list[int]], params: GenerationParams, variant: ModelInfo) -> Admission:
-        """Check ``params`` for each prompt. Raises what ``resolve`` raises, or ``EngineUnavailableError``."""
-        requests = [_request(prompt, params, variant) for prompt in prompts]
+    async def admit(self, prompts: list[list[int]], params: GenerationParams, variant: ModelInfo) -> Admission:
+        """Check ``params`` for each prompt. Raises what ``resolve`` raises, or ``EngineUnavailableError``.
+
+        What the answer must look like is compiled in a thread, if there is anything said of it.
+        """
+        constraint = await asyncio.to_thread(self.constraints.compile, params) if params.constrained else None
+        requests = [_request(prompt, params, variant, constraint) for prompt in prompts]
         self.check_alive()
         return Admission(self, requests)
 
@@ -105,10 +111,12 @@ class ServedModel:
             self._occupied -= count
 
 
-def _request(prompt: list[int], params: GenerationParams, variant: ModelInfo) -> TextRequest:
+def _request(
+    prompt: list[int], params: GenerationParams, variant: ModelInfo, constraint: Constraint | None
+) -> TextRequest:
     if not prompt:
         raise InvalidValueError("The prompt is empty.", hint="Give at least one token.", param="prompt")
-    return TextRequest(prompt, resolve(params, variant, len(prompt)), params.stop)
+    return TextRequest(prompt, resolve(params, variant, len(prompt), constraint), params.stop)
 
 
 def _of_app(request: Request) -> ServedModel:

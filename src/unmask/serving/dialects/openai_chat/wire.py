@@ -38,7 +38,6 @@ class ChatRequest(OpenAIRequest):
 
     logprobs: Annotated[Any, Only(False)] = None
     top_logprobs: Annotated[Any, Only(0)] = None
-    response_format: Annotated[Any, Only({"type": "text"})] = None
     tools: Annotated[Any, Only([])] = None
     tool_choice: Annotated[Any, Only("none", "auto")] = None
     functions: Annotated[Any, Only([])] = None

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from unmask.errors import InvalidValueError, UnmaskError
 from unmask.params import GenerationParams
+from unmask.serving.dialects.openai_common.response_format import schema_of
 from unmask.serving.dialects.openai_common.wire import OpenAIRequest
 from unmask.serving.extension import UnmaskOptions
 
@@ -22,6 +23,16 @@ def parse_params(body: OpenAIRequest, max_tokens: int | None) -> GenerationParam
     if options.canvas is not None and not body.stream:
         raise InvalidValueError("'unmask.canvas' needs 'stream': true.", param="unmask.canvas")
     ignore_eos = agree("ignore_eos", body.ignore_eos, "unmask.ignore_eos", options.ignore_eos)
+    decoding = options.decoding()
+    schema = schema_of(body.response_format)
+    if schema is not None:
+        if decoding["json_schema"] is not None:
+            raise InvalidValueError(
+                "'response_format' and 'unmask.json_schema' both say what the answer looks like.",
+                hint="Give one of them.",
+                param="unmask.json_schema",
+            )
+        decoding["json_schema"] = schema
     return GenerationParams(
         max_tokens=max_tokens,
         min_tokens=body.min_tokens,
@@ -32,8 +43,13 @@ def parse_params(body: OpenAIRequest, max_tokens: int | None) -> GenerationParam
         stop=parse_stop(body),
         ignore_eos=bool(ignore_eos),
         frames=options.canvas == "frames",
-        **options.decoding(),
+        **decoding,
     )
+
+
+def format_names(body: OpenAIRequest) -> dict[str, str]:
+    """How errors name what ``response_format`` has become."""
+    return {} if schema_of(body.response_format) is None else {"json_schema": "response_format"}
 
 
 def parse_stop(body: OpenAIRequest) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from msgspec import UNSET, UnsetType
 from pydantic import Discriminator, Field, Tag
 
 from unmask.engine.completion import Completion
+from unmask.serving.dialects.openai_common.response_format import ResponseFormat
 from unmask.serving.extension import FrameExtension, GenerationReport, UnmaskOptions
 from unmask.serving.wire import Only, WireModel
 
@@ -46,6 +47,7 @@ class OpenAIRequest(WireModel):
     ignore_eos: bool | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
+    response_format: ResponseFormat | None = None
     unmask: UnmaskOptions | None = None
     user: str | None = None  # a label for the caller's own use; it has no effect on the answer
 
