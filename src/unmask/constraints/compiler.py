@@ -66,6 +66,13 @@ class ConstraintCompiler:
         begin = self._tokens.begin
         pattern = f"{begin}(?:{form.pattern})" if begin else form.pattern
         job = Job(pattern, self._tokens.ids, model.vocab_size, model.end_ids)
+        result = self._run(job, form)
+        if result.reason:
+            raise _refusal(form, result.reason)
+        return result.automaton
+
+    def _run(self, job: Job, form: Form) -> Result:
+        """What a worker makes of ``job``. Raises ``InvalidValueError`` if it is not done in time and memory."""
         try:
             done = subprocess.run(
                 [sys.executable, "-m", "unmask.constraints.worker"],
@@ -78,10 +85,7 @@ class ConstraintCompiler:
             raise _refusal(form, f"its automaton is not there after {MAX_SECONDS:g} seconds") from None
         if done.returncode or not done.stdout:
             raise _refusal(form, "its automaton takes too much memory")
-        result = msgspec.msgpack.decode(done.stdout, type=Result)
-        if result.reason:
-            raise _refusal(form, result.reason)
-        return result.automaton
+        return msgspec.msgpack.decode(done.stdout, type=Result)
 
 
 def _refusal(form: Form, reason: str) -> InvalidValueError:

@@ -20,6 +20,7 @@ from unmask.errors import UnsupportedValueError
 DEPTH = 2
 _MAX_PATTERN = 2**18
 _MAX_COUNT = 4096
+_MAX_LEVEL = 64
 
 _NOTES = frozenset((
     "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "$schema", "$id",
@@ -56,11 +57,13 @@ def object_pattern() -> str:
 
 
 class _Reader:
-    """Reads one schema; ``_open`` are the references that are being followed."""
+    """Reads one schema. ``_open`` are the references that are being followed, ``_known`` those that were, by depth."""
 
     def __init__(self, root: Any) -> None:
         self._root = root
         self._open: list[str] = []
+        self._known: dict[tuple[str, int], str] = {}
+        self._level = 0
         self._kinds: dict[str, Callable[[dict[str, Any], str, int], str]] = {
             "object": self._object,
             "array": self._array,
@@ -77,11 +80,12 @@ class _Reader:
             return _any_value(depth)
         if not isinstance(schema, dict):
             raise _refusal(at, f"{schema!r} allows nothing" if schema is False else "it is not a schema")
-        asserted = {name: value for name, value in schema.items() if name not in _NOTES}
-        pattern = self._asserted(asserted, at, depth)
-        if len(pattern) > _MAX_PATTERN:
-            raise _refusal(at, "it becomes too large")
-        return pattern
+        if self._level == _MAX_LEVEL:
+            raise _refusal(at, f"it nests more than {_MAX_LEVEL} levels")
+        self._level += 1
+        pattern = self._asserted({name: schema[name] for name in schema if name not in _NOTES}, at, depth)
+        self._level -= 1
+        return _bounded(pattern, at)
 
     def _asserted(self, schema: dict[str, Any], at: str, depth: int) -> str:
         if not schema:
@@ -101,6 +105,8 @@ class _Reader:
             raise _refusal(at, f"{target!r} is not in this schema")
         if target in self._open or target == "#":
             raise _refusal(at, f"'{target}' is recursive, which no finite automaton can follow")
+        if (target, depth) in self._known:
+            return self._known[target, depth]
         found = self._root
         for step in target.split("/")[1:]:
             step = step.replace("~1", "/").replace("~0", "~")
@@ -110,6 +116,7 @@ class _Reader:
         self._open.append(target)
         pattern = self.read(found, target, depth)
         self._open.pop()
+        self._known[target, depth] = pattern
         return pattern
 
     def _any_of(self, schemas: Any, at: str, depth: int) -> str:
@@ -158,7 +165,7 @@ class _Reader:
             (f"{_literal(name)}: ?{self.read(value, f'{at}/properties/{name}', depth)}", name in required)
             for name, value in properties.items()
         ]
-        return rf"\{{{_members(members)}\}}"
+        return rf"\{{{_members(members, at)}\}}"
 
     def _array(self, schema: dict[str, Any], at: str, depth: int) -> str:
         least = self._count(schema, "minItems", at, 0)
@@ -270,7 +277,16 @@ def _implied(schema: dict[str, Any], at: str) -> str:
 
 
 def _refusal(at: str, what: str, hint: str = "") -> UnsupportedValueError:
-    return UnsupportedValueError(f"The schema cannot be enforced at '{at}': {what}.", hint=hint, param="json_schema")
+    return UnsupportedValueError(
+        f"The schema cannot be enforced at '{at[:200]}': {what[:200]}.", hint=hint, param="json_schema"
+    )
+
+
+def _bounded(pattern: str, at: str) -> str:
+    """``pattern``, unless it has grown too large: parts of it are written more than once."""
+    if len(pattern) > _MAX_PATTERN:
+        raise _refusal(at, f"its expression becomes longer than {_MAX_PATTERN} characters")
+    return pattern
 
 
 def _only(schema: dict[str, Any], at: str, names: Collection[str]) -> None:
@@ -294,7 +310,7 @@ def _map(value: str) -> str:
     return rf"\{{(?:{member}(?:, ?{member})*)?\}}"
 
 
-def _members(members: list[tuple[str, bool]]) -> str:
+def _members(members: list[tuple[str, bool]], at: str) -> str:
     """Members in order, each with whether it is required, with commas between those that are there."""
     after = ""  # what follows once something stands before it
     alone = ""  # what follows if nothing does
@@ -305,6 +321,7 @@ def _members(members: list[tuple[str, bool]]) -> str:
         else:
             alone = f"(?:{member}{after}|{alone})" if alone else f"(?:{member}{after})?"
             after = f"(?:, ?{member})?{after}"
+        _bounded(alone, at)
     return alone
 
 
