@@ -51,20 +51,44 @@ def test_any_object():
     assert len(set(texts)) > 10
 
 
+def record(required=(), **properties):
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
 EXAMPLES = [
-    ({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "null"}}}, ["{}", '{"a": 1}', '{"b":null}', '{"a":-2, "b": null}'], ['{"b":null,"a":1}', '{"a":1,}', '{ }']),
-    ({"type": "object", "properties": {"a": {"const": 1}, "b": {"const": 2}, "c": {"const": 3}}, "required": ["b"]}, ['{"b":2}', '{"a":1,"b":2}', '{"b":2,"c":3}', '{"a":1,"b":2,"c":3}'], ["{}", '{"a":1}', '{"a":1,"c":3}']),
-    ({"type": "array", "items": {"type": "boolean"}, "minItems": 1, "maxItems": 2}, ["[true]", "[true, false]"], ["[]", "[true,true,true]"]),
-    ({"type": "array", "prefixItems": [{"const": 1}, {"const": 2}], "minItems": 1}, ["[1]", "[1,2]"], ["[]", "[2]", "[1,2,3]"]),
+    (
+        record(a={"type": "integer"}, b={"type": "null"}),
+        ["{}", '{"a": 1}', '{"b":null}', '{"a":-2, "b": null}'],
+        ['{"b":null,"a":1}', '{"a":1,}', "{ }", '{"a":  1}'],
+    ),
+    (
+        record(["b"], a={"const": 1}, b={"const": 2}, c={"const": 3}),
+        ['{"b":2}', '{"a":1,"b":2}', '{"b":2,"c":3}', '{"a":1,"b":2,"c":3}'],
+        ["{}", '{"a":1}', '{"a":1,"c":3}'],
+    ),
+    (
+        {"type": "array", "items": {"type": "boolean"}, "minItems": 1, "maxItems": 2},
+        ["[true]", "[true, false]"],
+        ["[]", "[true,true,true]"],
+    ),
+    (
+        {"type": "array", "prefixItems": [{"const": 1}, {"const": 2}], "minItems": 1},
+        ["[1]", "[1,2]"],
+        ["[]", "[2]", "[1,2,3]"],
+    ),
     ({"type": "array", "maxItems": 0}, ["[]"], ["[1]"]),
     ({"type": "string", "maxLength": 3}, ['""', '"abc"', r'"\"\\\n"'], ['"abcd"', '"\n"']),
     ({"enum": ["a.b", 1, None]}, ['"a.b"', "1", "null"], ['"axb"', "2"]),
     ({"type": ["integer", "null"], "minimum": 3}, ["3", "40", "null"], ["2", "-5", "03"]),
-    ({"$defs": {"p": {"type": "boolean"}}, "anyOf": [{"$ref": "#/$defs/p"}, {"type": "null"}]}, ["true", "null"], ["1"]),
+    (
+        {"$defs": {"p": {"type": "boolean"}}, "anyOf": [{"$ref": "#/$defs/p"}, {"type": "null"}]},
+        ["true", "null"],
+        ["1"],
+    ),
     ({"properties": {"a": {"const": 1}}, "required": ["a"]}, ['{"a":1}'], ["1"]),
     ({"type": "string", "format": "date"}, ['"2024-02-28"'], ['"2024-02-30"', '"2024-13-01"', '"0000-01-01"']),
     ({"type": "object", "additionalProperties": {"type": "integer"}}, ["{}", '{"k": 1,"l":2}'], ['{"k":"v"}']),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("schema", "good", "bad"), EXAMPLES)

@@ -77,7 +77,10 @@ def log_probabilities(problem, temperature=1.0):
     return np.array([sum(per_row[row, token] for row, token in enumerate(f)) for f in fillings(problem)])
 
 
-def run(problem, sampling=None, scoring=Scoring(dtype=torch.float64)):
+PLAIN = Scoring(dtype=torch.float64)
+
+
+def run(problem, sampling=None, scoring=PLAIN):
     logits = torch.from_numpy(problem.logits.copy())
     return propose_filling(logits, stretch_of(problem), MASK, scoring, None, sampling, None, 2)
 

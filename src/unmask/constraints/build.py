@@ -7,6 +7,7 @@ states that the vocabulary cannot leave; both are seen to here.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,12 +39,12 @@ def build(pattern: str, tokens: Mapping[bytes, list[int]], vocab_size: int, end_
         raise ConstraintError(f"it takes {len(transitions)} states; at most {MAX_STATES} are allowed")
     counts = np.array([len(row) for row in transitions.values()])
     sources = np.repeat(np.fromiter(transitions, dtype=np.int64, count=len(transitions)), counts)
-    total = int(counts.sum())
-    tokens_ = np.fromiter((token for row in transitions.values() for token in row), dtype=np.int64, count=total)
-    targets = np.fromiter((to for row in transitions.values() for to in row.values()), dtype=np.int64, count=total)
-    kept = tokens_ != beyond
+    rows = [row for row in transitions.values() if row]
+    labels = np.concatenate([np.fromiter(row, np.int64, len(row)) for row in rows])
+    targets = np.concatenate([np.fromiter(row.values(), np.int64, len(row)) for row in rows])
+    kept = labels != beyond
     return assemble(
-        np.stack([sources[kept], tokens_[kept], targets[kept]]),
+        np.stack([sources, labels, targets])[:, kept],
         index.get_initial_state(),
         index.get_final_states(),
         vocab_size,
@@ -114,13 +115,7 @@ def _grouped(
 
 def _distinct(values: NDArray[np.int64], starts: NDArray[np.int64]) -> tuple[list[NDArray[np.int64]], Ints]:
     """The distinct ones of the stretches of ``values`` that begin at ``starts``, and which of them each stretch is."""
+    data, borders = values.tobytes(), [*(starts * values.itemsize).tolist(), values.nbytes]
     known: dict[bytes, int] = {}
-    distinct: list[NDArray[np.int64]] = []
-    which: list[int] = []
-    for stretch in np.split(values, starts[1:]):
-        key = stretch.tobytes()
-        if key not in known:
-            known[key] = len(distinct)
-            distinct.append(stretch)
-        which.append(known[key])
-    return distinct, np.array(which, dtype=np.int32)
+    which = [known.setdefault(data[begin:end], len(known)) for begin, end in pairwise(borders)]
+    return [np.frombuffer(key, dtype=np.int64) for key in known], np.array(which, dtype=np.int32)

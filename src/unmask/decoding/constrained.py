@@ -180,8 +180,8 @@ class _Filler:
 
     def best(self) -> Tensor:
         """The tokens [m] of the most probable filling."""
-        sets = self._plan.set_peaks(self._stretch.weights(self._masses.peaks(self._logits)))
-        ahead = self._plan.best_ahead(sets, self._finish)
+        links = self._plan.link_peaks(self._stretch.weights(self._masses.peaks(self._logits)))
+        ahead = self._plan.best_ahead(links, self._finish)
         return self._fill(ahead, lambda row, weights: (self._logits[row].double() + weights).argmax())
 
     def sample(self, sampling: Sampling) -> Tensor:
@@ -197,8 +197,8 @@ class _Filler:
 
     def reweight(self, temperature: float) -> None:
         """Make each row's logits, divided by ``temperature``, those of its distribution in valid answers alone."""
-        sets, ahead = self._summed(temperature)
-        weights = self._plan.class_weights(self._plan.sum_behind(sets, self._stretch.state), ahead)
+        links, ahead = self._summed(temperature)
+        weights = self._plan.class_weights(self._plan.sum_behind(links, self._stretch.state), ahead)
         weights[: max(self._stretch.ends_from, 0), -1] = -np.inf
         for place in np.flatnonzero(self._stretch.edited).tolist():
             weights[place] = self._replacements(place)
@@ -211,20 +211,21 @@ class _Filler:
             self._logits[first : first + chunk] += factors[first : first + chunk, self._class_of]
 
     def _summed(self, temperature: float) -> tuple[Floats, Floats]:
-        """The sums of the sets [L, D] and of all ways ahead [L + 1, Q] at ``temperature``."""
+        """The sums of the links [L, K] and of all ways ahead [L + 1, Q] at ``temperature``."""
         if temperature not in self._sums:
             logits = self._logits if temperature == 1.0 else self._logits / temperature
-            sets = self._plan.set_sums(self._stretch.weights(self._masses.sums(logits)))
-            self._sums[temperature] = sets, self._plan.sum_ahead(sets, self._finish)
+            links = self._plan.link_sums(self._stretch.weights(self._masses.sums(logits)))
+            self._sums[temperature] = links, self._plan.sum_ahead(links, self._finish)
         return self._sums[temperature]
 
     def _fill(self, ahead: Floats, choose: Callable[[int, Tensor], Tensor]) -> Tensor:
         """Left to right: ``choose`` gets a row and what each token [V] leaves possible behind it."""
         stretch, state = self._stretch, self._stretch.state
         tokens = torch.empty(len(self._logits), dtype=torch.int64, device=self._logits.device)
+        onwards = np.pad(ahead, ((0, 0), (0, 1)), constant_values=-np.inf)  # NO_STATE, -1, is its last column
         self.states = [state]
         for place, (kind, row) in enumerate(zip(stretch.classes.tolist(), stretch.rows.tolist(), strict=True)):
-            onward = np.where(self._next[state] == NO_STATE, -np.inf, ahead[place + 1][self._next[state]])
+            onward = onwards[place + 1, self._next[state]]
             if place < stretch.ends_from:
                 onward[-1] = -np.inf
             if kind == _OPEN:

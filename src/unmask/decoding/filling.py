@@ -22,20 +22,38 @@ from unmask.constraints.automaton import Automaton
 Floats = NDArray[np.float64]
 Places = NDArray[np.integer]
 
+_LEAST = -1e300  # in place of the largest of nothing but -inf, from which nothing can be subtracted
+
 
 @dataclass(frozen=True, slots=True)
 class _Groups:
-    """``order`` puts the elements of a group next to each other; group ``names[n]`` begins at ``starts[n]``."""
+    """``order`` puts the elements of a group next to each other: group n, called ``names[n]``, begins at ``starts[n]``.
+
+    ``of`` says to which group each ordered element belongs.
+    """
 
     order: Places
     starts: Places
     names: Places
+    of: Places
 
     @classmethod
-    def by(cls, keys: NDArray[np.int32]) -> _Groups:
+    def by(cls, keys: Places) -> _Groups:
+        """Elements of equal ``keys`` are a group."""
         order = np.argsort(keys, kind="stable")
-        names, starts = np.unique(keys[order], return_index=True)
-        return cls(order, starts, names)
+        names, starts, of = np.unique(keys[order], return_index=True, return_inverse=True)
+        return cls(order, starts, names, of)
+
+    def peaks(self, values: Floats) -> Floats:
+        """The largest of each group along the last axis of ``values``, which are in order."""
+        return np.maximum.reduceat(values, self.starts, axis=-1)
+
+    def sums(self, values: Floats) -> Floats:
+        """log(sum(exp)) of each group along the last axis of ``values``, which are in order."""
+        peaks = np.maximum(self.peaks(values), _LEAST)
+        sums = np.add.reduceat(np.exp(values - peaks[..., self.of]), self.starts, axis=-1)
+        with np.errstate(divide="ignore"):
+            return np.log(sums) + peaks
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +64,8 @@ class Plan:
     by_source: _Groups
     by_target: _Groups
     by_set: _Groups
+    members: _Groups
     by_class: _Groups
-    set_of_member: Places
 
     @classmethod
     @lru_cache(maxsize=64)
@@ -59,45 +77,45 @@ class Plan:
             _Groups.by(automaton.sources),
             _Groups.by(automaton.targets),
             _Groups.by(automaton.sets),
+            _Groups.by(np.repeat(np.arange(len(lengths)), lengths)),
             _Groups.by(automaton.members),
-            np.repeat(np.arange(len(lengths)), lengths),
         )
 
-    def set_peaks(self, classes: Floats) -> Floats:
-        """The largest weight in each set [L, D] for weights of ``classes`` [L, C]."""
-        members = classes[:, self.automaton.members]
-        return np.maximum.reduceat(members, self.automaton.first_members[:-1], axis=1)
+    def link_peaks(self, classes: Floats) -> Floats:
+        """The largest weight in each link's set [L, K] for weights of ``classes`` [L, C]."""
+        return self.members.peaks(classes[:, self.automaton.members])[:, self.automaton.sets]
 
-    def set_sums(self, classes: Floats) -> Floats:
-        """The sum of the weights in each set [L, D] for sums of ``classes`` [L, C]."""
-        return _log_sums(classes[:, self.automaton.members], self.automaton.first_members[:-1].astype(np.intp))
+    def link_sums(self, classes: Floats) -> Floats:
+        """The sum of the weights in each link's set [L, K] for sums of ``classes`` [L, C]."""
+        return self.members.sums(classes[:, self.automaton.members])[:, self.automaton.sets]
 
-    def best_ahead(self, sets: Floats, finish: Floats) -> Floats:
-        """The weight of the best way on from each state before each position [L + 1, Q]; ``finish`` [Q] is the last."""
-        return self._ahead(sets, finish, lambda ways: np.maximum.reduceat(ways, self.by_source.starts))
+    def best_ahead(self, links: Floats, finish: Floats) -> Floats:
+        """The weight of the best way on from each state before each position [L + 1, Q], of ``links`` [L, K].
 
-    def sum_ahead(self, sets: Floats, finish: Floats) -> Floats:
+        ``finish`` [Q] are the weights at the end.
+        """
+        return self._ahead(links, finish, self.by_source.peaks)
+
+    def sum_ahead(self, links: Floats, finish: Floats) -> Floats:
         """The same, summed over all ways on."""
-        return self._ahead(sets, finish, lambda ways: _log_sums(ways, self.by_source.starts))
+        return self._ahead(links, finish, self.by_source.sums)
 
-    def _ahead(self, sets: Floats, finish: Floats, reduce: Callable[[Floats], Floats]) -> Floats:
-        automaton = self.automaton
-        ahead = np.empty((len(sets) + 1, automaton.states))
+    def _ahead(self, links: Floats, finish: Floats, reduce: Callable[[Floats], Floats]) -> Floats:
+        ahead = np.empty((len(links) + 1, self.automaton.states))
         ahead[-1] = finish
-        for position in range(len(sets) - 1, -1, -1):
-            # Every state has a link out, and links are sorted by their sources: one group for each state.
-            ahead[position] = reduce(sets[position][automaton.sets] + ahead[position + 1][automaton.targets])
+        for position in range(len(links) - 1, -1, -1):
+            # Every state has a link out, and links are sorted by their sources: one group for each state, in order.
+            ahead[position] = reduce(links[position] + ahead[position + 1][self.automaton.targets])
         return ahead
 
-    def sum_behind(self, sets: Floats, state: int) -> Floats:
+    def sum_behind(self, links: Floats, state: int) -> Floats:
         """The summed weight of all ways from ``state`` to each state before each position [L + 1, Q]."""
-        automaton, groups = self.automaton, self.by_target
-        sources, of_link = automaton.sources[groups.order], automaton.sets[groups.order]
-        behind = np.full((len(sets) + 1, automaton.states), -np.inf)
+        groups = self.by_target
+        sources, links = self.automaton.sources[groups.order], links[:, groups.order]
+        behind = np.full((len(links) + 1, self.automaton.states), -np.inf)
         behind[0, state] = 0.0
-        for position in range(len(sets)):
-            ways = behind[position][sources] + sets[position][of_link]
-            behind[position + 1, groups.names] = _log_sums(ways, groups.starts)
+        for position in range(len(links)):
+            behind[position + 1, groups.names] = groups.sums(behind[position][sources] + links[position])
         return behind
 
     def class_weights(self, behind: Floats, ahead: Floats) -> Floats:
@@ -106,12 +124,10 @@ class Plan:
         """
         automaton = self.automaton
         ways = behind[:-1][:, automaton.sources] + ahead[1:][:, automaton.targets]
-        sets = _log_sums(ways[:, self.by_set.order], self.by_set.starts)
+        of_sets = self.by_set.sums(ways[:, self.by_set.order])
         weights = np.full((len(ways), automaton.classes), -np.inf)
-        weights[:, self.by_class.names] = _log_sums(
-            sets[:, self.set_of_member[self.by_class.order]], self.by_class.starts
-        )
-        total = _log_sums(behind[-1] + ahead[-1], np.zeros(1, dtype=np.intp))
+        weights[:, self.by_class.names] = self.by_class.sums(of_sets[:, self.members.of[self.by_class.order]])
+        total: float = np.logaddexp.reduce(behind[-1] + ahead[-1])
         return weights - total
 
 
@@ -134,13 +150,3 @@ def can_finish(
         fits = np.zeros_like(fits)
         fits[sources[usable]] = True
     return fits
-
-
-def _log_sums(values: Floats, starts: Places) -> Floats:
-    """log(sum(exp)) along the last axis, of each stretch that begins at ``starts``."""
-    peaks = np.maximum.reduceat(values, starts, axis=-1)
-    peaks = np.where(np.isfinite(peaks), peaks, 0.0)
-    lengths = np.diff(starts, append=values.shape[-1])
-    relative = np.exp(values - np.repeat(peaks, lengths, axis=-1))
-    with np.errstate(divide="ignore"):
-        return np.log(np.add.reduceat(relative, starts, axis=-1)) + peaks
