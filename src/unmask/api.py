@@ -55,7 +55,7 @@ class LLM:
         Whatever ends the call, Ctrl-C too, nothing of it stays in the engine.
         """
         model = _variant(self.models, adapter)
-        constraint = self._constraints.compile(params) if params is not None else None
+        constraint = self._constraints.compile(params or GenerationParams())
         requests = [_request(prompt, params, raw, self.prompts, model, constraint) for prompt in _as_list(prompts)]
         running = {str(n): TextAssembler(self.prompts.tokenizer, request) for n, request in enumerate(requests)}
         done: dict[str, Completion] = {}
@@ -104,7 +104,7 @@ class AsyncLLM:
         self, prompt: Prompt, params: GenerationParams | None = None, *, raw: bool = False, adapter: str = ""
     ) -> Completion:
         """Answer one prompt; run several concurrently to share forwards."""
-        constraint = await self._compiled(params)
+        constraint = await self._constraints.compile_beside(params or GenerationParams())
         with self._run(prompt, params, raw, adapter, constraint) as texts:
             while True:
                 _, delta = await texts.next()
@@ -118,19 +118,13 @@ class AsyncLLM:
 
         Leaving the iteration early cancels the request (at once, if under ``contextlib.aclosing``).
         """
-        constraint = await self._compiled(params)
+        constraint = await self._constraints.compile_beside(params or GenerationParams())
         with self._run(prompt, params, raw, adapter, constraint) as texts:
             finished = False
             while not finished:
                 _, delta = await texts.next()
                 finished = delta.completion is not None
                 yield delta
-
-    async def _compiled(self, params: GenerationParams | None) -> Constraint | None:
-        """The constraint of ``params``, made in a thread: the event loop goes on."""
-        if params is None or not params.constrained:
-            return None
-        return await asyncio.to_thread(self._constraints.compile, params)
 
     def _run(
         self, prompt: Prompt, params: GenerationParams | None, raw: bool, adapter: str, constraint: Constraint | None

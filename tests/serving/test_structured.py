@@ -1,4 +1,4 @@
-"""Structured output over HTTP, as official clients ask for it; what cannot be honoured is a 400 that names the field."""
+"""Structured output over HTTP, as official clients ask for it; what cannot be honoured is named."""
 
 from __future__ import annotations
 
@@ -100,6 +100,7 @@ REFUSED = [
     ({"response_format": wanted({}), "unmask": {"regex": "a"}}, "invalid_value", "response_format"),
     ({"response_format": wanted({}), "unmask": {"json_schema": {}}}, "invalid_value", "unmask.json_schema"),
     ({"unmask": {"regex": "("}}, "invalid_value", "unmask.regex"),
+    ({"unmask": {"regex": "a)(b"}}, "invalid_value", "unmask.regex"),
     ({"unmask": {"regex": "(?=a)"}}, "invalid_value", "unmask.regex"),
     ({"unmask": {"regex": "a", "choices": ["b"]}}, "invalid_value", "unmask.choices"),
     ({"unmask": {"regex": "a", "ignore_eos": True}}, "invalid_value", "unmask.ignore_eos"),

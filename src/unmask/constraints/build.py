@@ -1,13 +1,14 @@
 """From a regular expression and the bytes of a model's tokens to an automaton, with outlines-core.
 
-outlines-core walks every token through the expression's automaton over bytes. It knows nothing of end tokens, and of
-states that the vocabulary cannot leave; both are seen to here.
+outlines-core walks every token through the expression's automaton over bytes. Where a text may end, end tokens, and
+states from which no token leads to such a place are seen to here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from unmask.constraints.automaton import NEVER, NO_CLASS, Automaton, Ints, distances
 
 MAX_STATES = 8192
+_MARK = "\U0010ffff"
 MAX_CELLS = 2**24  # states x classes: the engine looks next states up in a table of 4 bytes each
 
 
@@ -27,29 +29,35 @@ def build(pattern: str, tokens: Mapping[bytes, list[int]], vocab_size: int, end_
 
     Tokens that are not there are never allowed. Raises ``ConstraintError``.
     """
-    from outlines_core import Index, Vocabulary
-
-    beyond = vocab_size  # outlines-core wants an end token; ours are added below
-    try:
-        index = Index(pattern, Vocabulary(beyond, dict(tokens)))
-    except Exception as error:  # the library's own kinds are ValueError and its panics
-        raise ConstraintError(str(error)) from None
+    # The library ends a match where the first of several alternatives does ("a|ab" never becomes "ab"). A character
+    # that stands for the end of the text keeps them all: where it may come next, the text may end.
+    mark, unused = vocab_size, vocab_size + 1
+    marked = {**tokens, _MARK.encode(): [mark]}
+    _index(pattern, {bytes([byte]): [byte] for byte in range(256)}, 256)  # in brackets, "a)(b" would pass
+    index = _index(f"(?:{pattern})\\x{{{ord(_MARK):X}}}", marked, unused)
     transitions = index.get_transitions()
     if len(transitions) > MAX_STATES:
         raise ConstraintError(f"it takes {len(transitions)} states; at most {MAX_STATES} are allowed")
-    counts = np.array([len(row) for row in transitions.values()])
-    sources = np.repeat(np.fromiter(transitions, dtype=np.int64, count=len(transitions)), counts)
     rows = [row for row in transitions.values() if row]
-    labels = np.concatenate([np.fromiter(row, np.int64, len(row)) for row in rows])
-    targets = np.concatenate([np.fromiter(row.values(), np.int64, len(row)) for row in rows])
-    kept = labels != beyond
-    return assemble(
-        np.stack([sources, labels, targets])[:, kept],
-        index.get_initial_state(),
-        index.get_final_states(),
-        vocab_size,
-        end_ids,
-    )
+    names = np.fromiter(transitions, np.int64, len(transitions))
+    edges = np.stack([
+        np.repeat(names, [len(row) for row in transitions.values()]),
+        np.concatenate([np.fromiter(row, np.int64, len(row)) for row in rows]),
+        np.concatenate([np.fromiter(row.values(), np.int64, len(row)) for row in rows]),
+    ])  # fmt: skip
+    ending = (edges[1] == mark) & np.isin(edges[2], list(index.get_final_states()))
+    accepting = set(edges[0, ending].tolist())
+    return assemble(edges[:, edges[1] < vocab_size], index.get_initial_state(), accepting, vocab_size, end_ids)
+
+
+def _index(pattern: str, tokens: dict[bytes, list[int]], end: int) -> Any:
+    """outlines-core's index, which wants an end token that is none of ``tokens``."""
+    from outlines_core import Index, Vocabulary
+
+    try:
+        return Index(pattern, Vocabulary(end, tokens))
+    except ValueError as error:
+        raise ConstraintError(str(error).rstrip(".")) from None
 
 
 def assemble(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from unmask.constraints.json_schema import schema_pattern
-from unmask.constraints.literal import escape
+from unmask.constraints.literal import escape, unanchored
 from unmask.errors import InvalidValueError, UnmaskError
 from unmask.params import CONSTRAINTS, GenerationParams
 
@@ -56,7 +56,7 @@ def form_of(params: GenerationParams) -> Form | None:
 def _regex(value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise InvalidValueError("'regex' must be an expression of at least one character.", param="regex")
-    return value
+    return unanchored(value)
 
 
 def _choices(value: Any) -> str:

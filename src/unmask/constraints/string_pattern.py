@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from unmask.constraints.literal import unanchored
 from unmask.errors import UnsupportedValueError
 
 _PLAIN = r'[^"\\\x00-\x1F\x7F-\x9F]'
@@ -26,9 +27,7 @@ def string_pattern(pattern: Any, at: str) -> str:
     """``pattern`` within JSON quotes. Raises ``UnsupportedValueError`` naming the place ``at``."""
     if not isinstance(pattern, str):
         raise _refusal(at, "it must be a text")
-    body = pattern.removeprefix("^")
-    if body.endswith("$") and not body.endswith("\\$"):
-        body = body[:-1]
+    body = unanchored(pattern)
     parts: list[str] = []
     place = 0
     while place < len(body):

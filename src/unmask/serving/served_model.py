@@ -92,9 +92,9 @@ class ServedModel:
     async def admit(self, prompts: list[list[int]], params: GenerationParams, variant: ModelInfo) -> Admission:
         """Check ``params`` for each prompt. Raises what ``resolve`` raises, or ``EngineUnavailableError``.
 
-        What the answer must look like is compiled in a thread, if there is anything said of it.
+        What the answer must look like is compiled in a thread of its own.
         """
-        constraint = await asyncio.to_thread(self.constraints.compile, params) if params.constrained else None
+        constraint = await self.constraints.compile_beside(params)
         requests = [_request(prompt, params, variant, constraint) for prompt in prompts]
         self.check_alive()
         return Admission(self, requests)
