@@ -145,7 +145,7 @@ def test_filters_leave_valid_fillings(problem, cut, data):
     assert tuple(run(problem, sampling_of(problem, 1.0, draws, *cut)).token.tolist()) in fillings(problem)
 
 
-@given(problems(), st.sampled_from([1e-30, 1e-3, 100.0]))
+@given(problems(), st.sampled_from([1e-45, 1e-30, 1e-3, 100.0]))
 def test_any_temperature(problem, temperature):
     """Probabilities that no float64 holds make no filling impossible."""
     draws = [0.5] * len(problem.candidates)
@@ -184,3 +184,17 @@ def test_any_part_of_a_filling_can_be_completed(problem, rng):
         problem.candidates = problem.candidates[[not kept for kept in keep]]
         decided = np.flatnonzero(~problem.masked)
         assert any(all(tokens[p] == answer[p] for p in decided) for tokens in problem.valid)
+
+
+@given(problems(), st.randoms(use_true_random=False))
+def test_any_edits_beside_any_part_of_a_filling_are_valid(problem, rng):
+    """Decided tokens are candidates too: whichever of them are replaced, the canvas can still be completed."""
+    problem.candidates = np.arange(problem.last + 1)
+    problem.logits = np.random.default_rng(problem.seed).normal(0, 2, (problem.last + 1, VOCAB)).astype(np.float32)
+    token = run(problem).token.tolist()
+    taken = [rng.random() < 0.5 for _ in token]
+    answer = [new if take else old for new, old, take in zip(token, problem.answer, taken, strict=False)]
+    stands = [p for p in problem.candidates if taken[p] or not problem.masked[p]]
+    stands += [p for p in range(problem.last + 1, problem.length) if not problem.masked[p]]
+    answer += problem.answer[problem.last + 1 :]
+    assert any(all(tokens[p] == answer[p] for p in stands) for tokens in problem.valid)

@@ -126,6 +126,7 @@ def test_json_of_random_schemas(tiny):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_json_of_a_thousand_random_schemas(tiny):
     structured(tiny, 1000, seed=2)
 

@@ -93,7 +93,7 @@ class ConstraintCompiler:
             done = subprocess.run(
                 [sys.executable, "-m", "unmask.constraints.worker"],
                 input=msgspec.msgpack.encode(job),
-                capture_output=True,
+                stdout=subprocess.PIPE,
                 timeout=MAX_SECONDS,
                 check=False,
             )

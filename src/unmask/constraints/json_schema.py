@@ -21,6 +21,7 @@ DEPTH = 2
 _MAX_PATTERN = 2**18
 _MAX_COUNT = 4096
 _MAX_LEVEL = 64
+_MAX_BOUND = 10**18
 
 _NOTES = frozenset((
     "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "$schema", "$id",
@@ -48,12 +49,11 @@ _FORMATS = {
 
 def schema_pattern(schema: Any) -> str:
     """The expression of ``schema``, a JSON value. Raises ``UnsupportedValueError`` (param ``json_schema``)."""
-    return _Reader(schema).read(schema, "#", DEPTH)
-
-
-def object_pattern() -> str:
-    """Any JSON object, as far as ``DEPTH`` levels go."""
-    return _any_object(DEPTH)
+    try:
+        plain = json.loads(json.dumps(schema, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise _refusal("#", f"it is no JSON ({error})") from None
+    return _Reader(plain).read(plain, "#", DEPTH)
 
 
 class _Reader:
@@ -153,14 +153,11 @@ class _Reader:
         if unknown:
             raise _refusal(f"{at}/required", f"{unknown[0]!r} is not among the properties")
         if not properties:
-            if further is False:
+            if further is True and depth:
+                return _any_object(depth)
+            if isinstance(further, bool):
                 return r"\{\}"
-            if further is True and not depth:
-                return r"\{\}"
-            value = (
-                _any_value(depth - 1) if further is True else self.read(further, f"{at}/additionalProperties", depth)
-            )
-            return _map(value)
+            return _map(self.read(further, f"{at}/additionalProperties", depth))
         members = [
             (f"{_literal(name)}: ?{self.read(value, f'{at}/properties/{name}', depth)}", name in required)
             for name, value in properties.items()
@@ -237,8 +234,8 @@ class _Reader:
         for key in (name, exclusive):
             if key in schema:
                 value = schema[key]
-                if not _is(value, "number") or value != int(value):
-                    raise _refusal(f"{at}/{key}", "bounds must be whole numbers")
+                if not _is(value, "integer") or abs(value) > _MAX_BOUND:
+                    raise _refusal(f"{at}/{key}", f"bounds must be whole numbers of at most {_MAX_BOUND}")
                 found.append((int(value), key == exclusive))
         if not found:
             return None, False

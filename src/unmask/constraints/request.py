@@ -50,6 +50,8 @@ def form_of(params: GenerationParams) -> Form | None:
             hint=f"At most {_MAX_SOURCE} are allowed; bound fewer things.",
             param=kind,
         )
+    if not pattern.isascii() and any(0xD800 <= ord(character) < 0xE000 for character in pattern):
+        raise InvalidValueError(f"'{kind}' is not valid Unicode: it holds half a character.", param=kind)
     return Form(kind, pattern)
 
 

@@ -35,6 +35,7 @@ from unmask.decoding.propose import (
 )
 
 _OPEN = -1
+_COLDEST = 1e-30  # below it float32 has no room
 _LEAST = -1e30  # stands for logits of -inf: a valid token is possible, however unlikely
 
 
@@ -153,9 +154,13 @@ def propose_filling(
     else:
         token = likeliest = filler.sample(sampling)
     if scoring.kind is not Score.CHANCE:
-        temperature = float(sampling.temperature[0]) if sampling is not None and scoring.tempered else 1.0
-        filler.reweight(temperature)
+        filler.reweight(_temperature(sampling) if sampling is not None and scoring.tempered else 1.0)
     return propose(logits, mask_id, scoring, ends, sampling, chances, given=(token, likeliest))
+
+
+def _temperature(sampling: Sampling) -> float:
+    """That of all rows, which are of one request."""
+    return max(float(sampling.temperature[0]), _COLDEST)
 
 
 @lru_cache(maxsize=64)
@@ -186,7 +191,7 @@ class _Filler:
 
     def sample(self, sampling: Sampling) -> Tensor:
         """Tokens [m] drawn as ``sampling`` says."""
-        temperature = float(sampling.temperature[0])
+        temperature = _temperature(sampling)
 
         def draw(row: int, weights: Tensor) -> Tensor:
             logits = (self._logits[row].double() + temperature * weights)[None]
@@ -213,7 +218,9 @@ class _Filler:
     def _summed(self, temperature: float) -> tuple[Floats, Floats]:
         """The sums of the links [L, K] and of all ways ahead [L + 1, Q] at ``temperature``."""
         if temperature not in self._sums:
-            logits = self._logits if temperature == 1.0 else self._logits / temperature
+            logits = self._logits
+            if temperature != 1.0:  # relative to the largest, so that none grows beyond float32
+                logits = ((logits - logits.max(dim=-1, keepdim=True).values) / temperature).clamp(min=_LEAST)
             links = self._plan.link_sums(self._stretch.weights(self._masses.sums(logits)))
             self._sums[temperature] = links, self._plan.sum_ahead(links, self._finish)
         return self._sums[temperature]

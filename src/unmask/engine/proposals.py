@@ -87,8 +87,7 @@ class PartMaker:
         numbers = {kind: number for number, kind in enumerate(dict.fromkeys(kinds))}
         kind_of_row = np.array([numbers[kind] for kind in kinds])[self._candidates.spans]
         for span, sequence in enumerate(self._sequences):
-            chosen = self._constrained(span)
-            if len(chosen) and sequence.automaton is not None:
+            if sequence.automaton is not None and len(chosen := self._within_limit(span)):
                 kind_of_row[chosen] = -1
                 positions, min_tokens = self._candidates.positions[chosen], sequence.params.min_tokens
                 stretch = Stretch.of(sequence.canvas, sequence.automaton, positions, min_tokens)
@@ -98,13 +97,10 @@ class PartMaker:
             for first in range(0, len(chosen), most_rows):
                 yield self._part(chosen[first : first + most_rows], kind)
 
-    def _constrained(self, span: int) -> NDArray[np.int64]:
-        """The rows of a constrained request; what lies behind its limit only fills a block and is free."""
-        sequence = self._sequences[span]
-        if sequence.automaton is None:
-            return np.empty(0, dtype=np.int64)
+    def _within_limit(self, span: int) -> NDArray[np.int64]:
+        """The rows of ``span`` but those that lie behind its canvas's limit: they only fill a block, and are free."""
         own = self._candidates.spans == span
-        return np.flatnonzero(own & (self._candidates.positions < sequence.canvas.limit))
+        return np.flatnonzero(own & (self._candidates.positions < self._sequences[span].canvas.limit))
 
     def _part(self, chosen: NDArray[np.int64], kind: _Kind, stretch: Stretch | None = None) -> Part:
         where = self._upload(chosen)
