@@ -28,8 +28,9 @@ class Result:
     finished_in_step: int = -1
 
 
-def submit(loop: EngineLoop, name: str, prompt_ids: list[int], **params) -> None:
-    loop.send(wire.Submit(name, prompt_ids, resolve(GenerationParams(**params), loop.model, len(prompt_ids))))
+def submit(loop: EngineLoop, name: str, prompt_ids: list[int], constraint=None, **params) -> None:
+    resolved = resolve(GenerationParams(**params), loop.model, len(prompt_ids), constraint)
+    loop.send(wire.Submit(name, prompt_ids, resolved))
 
 
 def absorb(report: StepReport, results: dict[str, Result], step: int = -1) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from unmask.checkpoints.prompts import PromptEncoder
 from unmask.checkpoints.weights import Progress
+from unmask.constraints.compiler import ConstraintCompiler
 from unmask.engine import wire
 from unmask.engine.completion import Completion, TextRequest
 from unmask.engine.loop import EngineLoop
@@ -17,7 +18,7 @@ from unmask.engine.options import EngineOptions
 from unmask.engine.text import TextAssembler, TextDelta, TextStream, stream_text
 from unmask.engine.thread import ThreadEngine
 from unmask.errors import InvalidValueError, UnmaskError
-from unmask.params import GenerationParams, ModelInfo
+from unmask.params import Constraint, GenerationParams, ModelInfo
 from unmask.resolve import resolve
 from unmask.shown import shown
 from unmask.terms import resolve_terms
@@ -38,6 +39,7 @@ class LLM:
         self.model = self._loop.model
         self.models = self._loop.models
         self.prompts = PromptEncoder(model, self.model)
+        self._constraints = ConstraintCompiler(self.prompts.tokenizer, self.model)
 
     def generate(
         self,
@@ -55,7 +57,8 @@ class LLM:
         Whatever ends the call, Ctrl-C too, nothing of it stays in the engine.
         """
         model = _variant(self.models, adapter)
-        requests = [_request(prompt, params, raw, self.prompts, model) for prompt in _as_list(prompts)]
+        constraint = self._constraints.compile(params or GenerationParams())
+        requests = [_request(prompt, params, raw, self.prompts, model, constraint) for prompt in _as_list(prompts)]
         running = {str(n): TextAssembler(self.prompts.tokenizer, request) for n, request in enumerate(requests)}
         done: dict[str, Completion] = {}
         try:
@@ -88,6 +91,7 @@ class AsyncLLM:
         self.model = engine.model
         self.models = engine.models
         self.prompts = prompts
+        self._constraints = ConstraintCompiler(prompts.tokenizer, engine.model)
 
     @classmethod
     async def load(
@@ -102,7 +106,8 @@ class AsyncLLM:
         self, prompt: Prompt, params: GenerationParams | None = None, *, raw: bool = False, adapter: str = ""
     ) -> Completion:
         """Answer one prompt; run several concurrently to share forwards."""
-        with self._run(prompt, params, raw, adapter) as texts:
+        constraint = await self._constraints.compile_beside(params or GenerationParams())
+        with self._run(prompt, params, raw, adapter, constraint) as texts:
             while True:
                 _, delta = await texts.next()
                 if delta.completion is not None:
@@ -115,7 +120,8 @@ class AsyncLLM:
 
         Leaving the iteration early cancels the request (at once, if under ``contextlib.aclosing``).
         """
-        with self._run(prompt, params, raw, adapter) as texts:
+        constraint = await self._constraints.compile_beside(params or GenerationParams())
+        with self._run(prompt, params, raw, adapter, constraint) as texts:
             finished = False
             while not finished:
                 _, delta = await texts.next()
@@ -123,9 +129,9 @@ class AsyncLLM:
                 yield delta
 
     def _run(
-        self, prompt: Prompt, params: GenerationParams | None, raw: bool, adapter: str
+        self, prompt: Prompt, params: GenerationParams | None, raw: bool, adapter: str, constraint: Constraint | None
     ) -> AbstractContextManager[TextStream]:
-        request = _request(prompt, params, raw, self.prompts, _variant(self.models, adapter))
+        request = _request(prompt, params, raw, self.prompts, _variant(self.models, adapter), constraint)
         return stream_text(self._engine, self.prompts.tokenizer, [request])
 
     async def close(self) -> None:
@@ -142,7 +148,12 @@ class AsyncLLM:
 
 
 def _request(
-    prompt: Prompt, params: GenerationParams | None, raw: bool, prompts: PromptEncoder, model: ModelInfo
+    prompt: Prompt,
+    params: GenerationParams | None,
+    raw: bool,
+    prompts: PromptEncoder,
+    model: ModelInfo,
+    constraint: Constraint | None,
 ) -> TextRequest:
     params = GenerationParams() if params is None else params
     if not isinstance(params, GenerationParams):
@@ -150,7 +161,7 @@ def _request(
             f"'params' is {shown(params)}.", hint="Give unmask.GenerationParams(max_tokens=64), say.", param="params"
         )
     ids = prompts.encode(prompt, raw=raw)
-    decoding = resolve(params, model, len(ids))
+    decoding = resolve(params, model, len(ids), constraint)
     return TextRequest(ids, decoding, tuple(params.stop or ()), resolve_terms(params, model, decoding))
 
 

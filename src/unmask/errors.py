@@ -185,6 +185,13 @@ class UnsupportedQuantizationError(UnmaskError):
     status = 400
 
 
+class NotInstalledError(UnmaskError):
+    """The request needs an optional part of Unmask, whose package is not installed here."""
+
+    code = "not_installed"
+    status = 501
+
+
 class PortBusyError(UnmaskError):
     """Another process listens on the address asked for."""
 

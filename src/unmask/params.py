@@ -27,6 +27,19 @@ MAX_SEED = 2**63
 MAX_LOGPROBS = 20  # alternatives per token
 MAX_BIASES = 1024  # tokens
 
+# Options that say what the answer looks like; a request may give one of them.
+CONSTRAINTS = ("regex", "choices", "json_schema", "template")
+
+
+class Constraint(msgspec.Struct, frozen=True):
+    """What the answer must look like.
+
+    ``kind``: which of ``CONSTRAINTS`` said it. ``automaton``: that of ``constraints/``, in bytes.
+    """
+
+    kind: str
+    automaton: bytes
+
 
 class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What the engine tells its clients about the model it has loaded.
@@ -71,7 +84,8 @@ class GenerationParams:
     ``cfg_scale`` is LLaDA's classifier-free guidance: each forward also runs the canvas with its prompt masked.
     ``logprobs`` asks for the log-probability of every token, and of so many alternatives (0 to 20). ``logit_bias``, by
     token id, is added to the logits before anything looks at them. ``priority``, ``deadline_ms``, ``timeout_ms`` and
-    ``service_class`` are checked by ``terms.py``.
+    ``service_class`` are checked by ``terms.py``. ``regex``, ``choices``, ``json_schema`` or ``template`` (with
+    ``holes``) say what the answer must look like.
     """
 
     max_tokens: int | None = None
@@ -122,6 +136,16 @@ class GenerationParams:
     deadline_ms: int | None = None
     timeout_ms: int | None = None
     service_class: str | None = None
+    regex: str | None = None
+    choices: tuple[str, ...] | None = None
+    json_schema: Any = None
+    template: str | None = None
+    holes: dict[str, Any] | None = None
+
+    @property
+    def constrained(self) -> bool:
+        """Whether anything is said of what the answer must look like."""
+        return any(getattr(self, name) is not None for name in (*CONSTRAINTS, "holes"))
 
 
 class DecodingParams(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,14 +200,16 @@ class DecodingParams(msgspec.Struct, frozen=True, kw_only=True):
     logprobs: int | None = None
     logit_bias: dict[int, float] = {}
     adapter: str = ""
+    constraint: Constraint | None = None
 
     def applied(self) -> dict[str, Any]:
         """What is really in force, as told to the user: all but the options that nothing reads."""
         unread = {name for name in ALL_RULE_OPTIONS if name not in RULE_TRAITS[self.rule].options} | {"frames"}
-        optional = ("sub_block_length", "refresh_interval", "adapter", "logit_bias")
+        optional = ("sub_block_length", "refresh_interval", "adapter", "logit_bias", "constraint")
         unread |= {name for name in optional if not getattr(self, name)}
         unread |= {"logprobs"} if self.logprobs is None else set()
-        return {name: value for name, value in msgspec.structs.asdict(self).items() if name not in unread}
+        said = {name: value for name, value in msgspec.structs.asdict(self).items() if name not in unread}
+        return said if self.constraint is None else said | {"constraint": self.constraint.kind}
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import math
 import secrets
 from typing import Any
 
+from unmask.constraints.check import check_constraint
 from unmask.errors import ContextLengthError, InvalidValueError, UnsupportedValueError
 from unmask.params import (
     ALL_RULE_OPTIONS,
@@ -19,6 +20,7 @@ from unmask.params import (
     MAX_SEED,
     RULE_TRAITS,
     SCORES,
+    Constraint,
     DecodingParams,
     GenerationParams,
     ModelInfo,
@@ -28,8 +30,12 @@ from unmask.shown import shown
 _MAX_COUNT = 2**31 - 1
 
 
-def resolve(params: GenerationParams, model: ModelInfo, prompt_length: int) -> DecodingParams:
+def resolve(
+    params: GenerationParams, model: ModelInfo, prompt_length: int, constraint: Constraint | None = None
+) -> DecodingParams:
     """Check ``params`` against ``model`` for a prompt of ``prompt_length`` tokens and fill every default.
+
+    ``constraint`` is what a ``ConstraintCompiler`` made of ``params``.
 
     Raises ``InvalidValueError`` / ``UnsupportedValueError`` naming the field, or ``ContextLengthError``.
     """
@@ -39,6 +45,8 @@ def resolve(params: GenerationParams, model: ModelInfo, prompt_length: int) -> D
     block_length = said.integer("block_length", model.block_length, 1, model.context_length)
     max_tokens = _max_tokens(said, model, prompt_length)
     temperature = said.number("temperature", 0.0, 0.0, 100.0)
+    min_tokens = said.integer("min_tokens", 0, 0, max_tokens)
+    check_constraint(params, constraint, model, max_tokens, min_tokens)
     return DecodingParams(
         max_tokens=max_tokens,
         temperature=temperature,
@@ -66,13 +74,14 @@ def resolve(params: GenerationParams, model: ModelInfo, prompt_length: int) -> D
         confidence_threshold=said.number("confidence_threshold", 0.005, 0.0, 1e6),
         **_cache(said, model, rule),
         early_exit=_early_exit(said, model),
-        min_tokens=said.integer("min_tokens", 0, 0, max_tokens),
+        min_tokens=min_tokens,
         end_tokens=_end_tokens(params.end_tokens, rule),
         cfg_scale=_cfg_scale(said, model, rule),
         frames=said.flag("frames"),
         logprobs=None if params.logprobs is None else said.integer("logprobs", 0, 0, MAX_LOGPROBS),
         logit_bias=_logit_bias(params.logit_bias or {}, model),
         adapter=model.adapter,
+        constraint=constraint,
     )
 
 

@@ -41,7 +41,6 @@ async def test_what_cannot_be_honoured_is_named(http, path, base, field):
 
 
 CHAT_UNSUPPORTED = {
-    "response_format": {"type": "json_object"},
     "tools": [{"type": "function", "function": {"name": "f"}}],
     "tool_choice": "required",
     "functions": [{"name": "f"}],
@@ -221,7 +220,7 @@ async def test_deep_nesting_is_refused_as_any_other_value(http):
     deep: list = []
     for _ in range(900):
         deep = [deep]
-    for field in ("tools", "store", "response_format"):
+    for field in ("tools", "store"):
         body = CHAT | {field: deep}
         assert await refusal(http, "/v1/chat/completions", body) == ("unsupported_value", field)
 

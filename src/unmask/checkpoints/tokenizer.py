@@ -43,6 +43,11 @@ class Tokenizer:
         longest_first = sorted(self.specials, key=len, reverse=True)
         self._markers = re.compile("|".join(map(re.escape, longest_first)) if longest_first else r"(?!)")
 
+    @property
+    def backend(self) -> HfTokenizer:
+        """The library's tokenizer, to look at."""
+        return self._hf
+
     def special_text(self, name: str) -> str:
         """The text of the special token that the configuration calls ``name`` (``bos_token``, ...), or ''."""
         entry = self.config.get(name)

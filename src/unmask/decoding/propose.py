@@ -14,6 +14,7 @@ from torch import Tensor
 
 from unmask.decoding.memory import Recall
 
+_CERTAIN_GAP = 16.0  # where nothing else is possible: that of a probability of 1 - 1e-7
 _EPSILON = 1e-10  # keeps log(0) out of the entropy, as the reference has it
 
 
@@ -55,6 +56,13 @@ class Sampling:
     draw: Tensor
     greedy: Tensor
     filtered: bool
+
+    def row(self, row: int) -> Sampling:
+        """How to draw in one ``row`` alone."""
+        one = slice(row, row + 1)
+        return Sampling(
+            self.temperature[one], self.top_p[one], self.top_k[one], self.draw[one], self.greedy[one], self.filtered
+        )
 
 
 @dataclass(slots=True)
@@ -102,24 +110,29 @@ def propose(
     chances: Chances | None = None,
     decided: Tensor | None = None,
     recall: Recall | None = None,
+    given: tuple[Tensor, Tensor] | None = None,
 ) -> Proposals:
     """Proposals for ``logits`` [M, V] float32, which are overwritten; scores in ``scoring.dtype``.
 
     The mask is never proposed; its logit still counts in the softmax, as in the references. ``ends`` is None when
     end tokens are free in every row, ``sampling`` when the rows are greedy: then the likeliest token is proposed.
     ``chances`` are there if some row's score is left to chance. ``decided`` [M] int64: the tokens to score where some
-    are decided, -1 elsewhere. ``recall``: what the rule remembers of the rows, and changes here.
+    are decided, -1 elsewhere. ``recall``: what the rule remembers of the rows, and changes here. ``given``: the
+    proposed and the likeliest tokens [M], if they are chosen already and ``recall`` has read: only scores are wanted.
     """
     if ends is not None:
         _forbid(logits, ends.ids, ends.never)
-    likeliest = _likeliest(logits, mask_id)
-    if recall is not None and recall.read(logits, likeliest):
-        likeliest = _likeliest(logits, mask_id)
+    token, likeliest = given or (None, likeliest_tokens(logits, mask_id))
+    if token is None and recall is not None and recall.read(logits, likeliest):
+        likeliest = likeliest_tokens(logits, mask_id)
     finite = logits.gather(1, likeliest[:, None]).squeeze(1).isfinite()  # argmax takes NaN for the largest
-    token, drawn = likeliest, None
-    if sampling is not None:
-        drawn = _distribution(logits, mask_id, sampling)
-        token = torch.where(sampling.greedy, likeliest, _draw(drawn, mask_id, likeliest, sampling.draw))
+    drawn = None
+    if sampling is not None and (token is None or scoring.tempered):
+        drawn = distribution(logits, mask_id, sampling)
+    if token is None:
+        token = likeliest
+        if drawn is not None and sampling is not None:
+            token = torch.where(sampling.greedy, likeliest, draw_tokens(drawn, mask_id, likeliest, sampling.draw))
     if decided is not None:
         token = torch.where(decided < 0, token, decided)
     if ends is not None:
@@ -154,7 +167,8 @@ def _without(logits: Tensor, mask_id: int) -> Tensor:
     return logits
 
 
-def _likeliest(logits: Tensor, mask_id: int | None) -> Tensor:
+def likeliest_tokens(logits: Tensor, mask_id: int | None) -> Tensor:
+    """The token [M] with the largest logit in each row, the mask left out."""
     if mask_id is None:
         return logits.argmax(dim=-1)
     mask_logit = logits[:, mask_id].clone()
@@ -169,7 +183,7 @@ def _score(logits: Tensor, mask_id: int | None, token: Tensor, kind: Score) -> T
     if kind is Score.GAP:
         proposable = logits if mask_id is None else _without(logits, mask_id)
         best = proposable.topk(2, dim=-1).values
-        return best[:, 0] - best[:, 1]
+        return (best[:, 0] - best[:, 1]).nan_to_num(nan=torch.nan, posinf=_CERTAIN_GAP)
     if kind in (Score.PROBABILITY, Score.CHANCE):
         chosen = logits.gather(1, token[:, None]).squeeze(1)
         return torch.exp(chosen - torch.logsumexp(logits, dim=-1))
@@ -186,7 +200,7 @@ def _score_of(probability: Tensor, token: Tensor, kind: Score) -> Tensor:
     return probability.gather(1, token[:, None]).squeeze(1)
 
 
-def _distribution(logits: Tensor, mask_id: int | None, sampling: Sampling) -> Tensor:
+def distribution(logits: Tensor, mask_id: int | None, sampling: Sampling) -> Tensor:
     """Probabilities [M, V] float64 after temperature and filters; the likeliest token but the mask is always kept."""
     # Relative to the largest, so that no temperature, however small, makes infinities of more than one sign.
     relative = logits - logits.max(dim=-1, keepdim=True).values
@@ -204,7 +218,7 @@ def _distribution(logits: Tensor, mask_id: int | None, sampling: Sampling) -> Te
     return torch.zeros_like(ordered).scatter_(1, tokens, ordered / ordered.sum(dim=-1, keepdim=True))
 
 
-def _draw(probability: Tensor, mask_id: int | None, likeliest: Tensor, draw: Tensor) -> Tensor:
+def draw_tokens(probability: Tensor, mask_id: int | None, likeliest: Tensor, draw: Tensor) -> Tensor:
     """A token per row by inverse transform in the vocabulary's order, the mask left out."""
     usable = probability
     if mask_id is not None:

@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from unmask.decoding.constrained import Stretch
 from unmask.decoding.memory import RECOLLECTIONS, Memory, Recall, Recollection
 from unmask.decoding.propose import Chances, EndTokens, Sampling, Score, Scoring
 from unmask.decoding.random import CHANCE, TOKEN, uniform
@@ -50,7 +51,7 @@ class Part:
     """``where`` [m] int64 are the part's places among the M candidates, ``rows`` [m] their hidden rows.
 
     ``bias`` is added to the logits and ``temperature`` [m, 1] then divides them, if they are there. ``asked``: the rows
-    whose log-probabilities are to be told.
+    whose log-probabilities are to be told. ``stretch``: that of a constrained request.
     """
 
     where: Tensor
@@ -65,6 +66,7 @@ class Part:
     asked: Asked | None
     decided: Tensor | None
     recall: Recall | None
+    stretch: Stretch | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,16 +104,27 @@ class PartMaker:
         self._rows = self._upload(candidates.rows)
 
     def parts(self, most_rows: int) -> Iterator[Part]:
-        """All parts, of at most ``most_rows`` rows each."""
+        """All parts, of at most ``most_rows`` rows each; but the rows of a constrained request stay together."""
         kinds = [_Kind.of(sequence.params) for sequence in self._sequences]
         numbers = {kind: number for number, kind in enumerate(dict.fromkeys(kinds))}
         kind_of_row = np.array([numbers[kind] for kind in kinds])[self._candidates.spans]
+        for span, sequence in enumerate(self._sequences):
+            if sequence.automaton is not None and len(chosen := self._within_limit(span)):
+                kind_of_row[chosen] = -1
+                positions, min_tokens = self._candidates.positions[chosen], sequence.params.min_tokens
+                stretch = Stretch.of(sequence.canvas, sequence.automaton, positions, min_tokens)
+                yield self._part(chosen, kinds[span], stretch)
         for kind, number in numbers.items():
             chosen = np.flatnonzero(kind_of_row == number)
             for first in range(0, len(chosen), most_rows):
                 yield self._part(chosen[first : first + most_rows], kind)
 
-    def _part(self, chosen: NDArray[np.int64], kind: _Kind) -> Part:
+    def _within_limit(self, span: int) -> NDArray[np.int64]:
+        """The rows of ``span`` but those that lie behind its canvas's limit: they only fill a block, and are free."""
+        own = self._candidates.spans == span
+        return np.flatnonzero(own & (self._candidates.positions < self._sequences[span].canvas.limit))
+
+    def _part(self, chosen: NDArray[np.int64], kind: _Kind, stretch: Stretch | None = None) -> Part:
         where = self._upload(chosen)
         return Part(
             where=where,
@@ -126,6 +139,7 @@ class PartMaker:
             asked=asked(self._spans, self._candidates, chosen, self._device),
             decided=self._upload(self._candidates.decided[chosen]) if kind.remasks else None,
             recall=None if kind.recollection is None else self._recall(chosen, where, kind.recollection),
+            stretch=stretch,
         )
 
     def _recall(self, chosen: NDArray[np.int64], where: Tensor, recollection: Recollection) -> Recall:

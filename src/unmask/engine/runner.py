@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from unmask.decoding.constrained import propose_filling
 from unmask.decoding.propose import Proposals, propose
 from unmask.decoding.windows import Decision
 from unmask.engine.batch import Candidates, Ints, Layout, candidates, lay_out, step_context
@@ -113,9 +114,11 @@ class Runner:
                 logits = logits / part.temperature
             if isinstance(self.model, SelfConditionedModel):
                 self.model.remember(self._cache, step.write_slots[part.rows], logits)
-            of_part = propose(
-                logits, mask_id, part.scoring, part.ends, part.sampling, part.chances, part.decided, part.recall
-            )
+            how = (mask_id, part.scoring, part.ends, part.sampling, part.chances, part.decided, part.recall)
+            if part.stretch is None:
+                of_part = propose(logits, *how)
+            else:
+                of_part = propose_filling(logits, part.stretch, *how, self._most_rows)
             tokens[part.where], likeliest[part.where] = of_part.token, of_part.likeliest
             scores[part.where] = of_part.score.double()
             if of_part.second is not None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from unmask.constraints.automaton import Automaton
 from unmask.decoding.block_causal import BlockCausalDenoiser
 from unmask.decoding.canvas import Canvas
 from unmask.decoding.full_attention import FullAttentionDenoiser
@@ -38,10 +39,11 @@ class Sequence:
     """The live state of one request. Times are seconds on the loop's clock, passed in.
 
     ``adapter``: the number of the adapter that its rows go through, if any. ``terms``: how urgent it is, and for whom.
-    ``memory``: what its rule remembers, from its first forward on, if it does; ``kept_bytes`` is the most that this
-    takes. ``shares``: whether others may use the keys and values of its final tokens, and it theirs. ``pages``, of each
-    stream, hold its positions in order, ``shadow_pages`` its shadows; ``pinned`` are pages of the prefix cache that it
-    has copied or will copy (``copies``), and keeps from being dropped. ``steps`` counts its denoising steps.
+    ``automaton``: what its text must fit. ``memory``: what its rule remembers, from its first forward on, if it does;
+    ``kept_bytes`` is the most that this takes. ``shares``: whether others may use the keys and values of its final
+    tokens, and it theirs. ``pages``, of each stream, hold its positions in order, ``shadow_pages`` its shadows;
+    ``pinned`` are pages of the prefix cache that it has copied or will copy (``copies``), and keeps from being dropped.
+    ``steps`` counts its denoising steps.
     """
 
     def __init__(
@@ -61,6 +63,8 @@ class Sequence:
         self.arrived = now
         self.params = params
         self.adapter = adapter
+        constraint = params.constraint
+        self.automaton = None if constraint is None else Automaton.from_bytes(constraint.automaton)
         end_ids = () if params.ignore_eos else model.end_ids
         self.canvas = Canvas(prompt_ids, params, model, end_ids)
         self.denoiser = _DENOISERS[model.denoiser](self.canvas, params, model)
@@ -185,7 +189,10 @@ class Sequence:
         logprobs = None if self.params.logprobs is None else [self._logprobs.pop(position) for position in positions]
         self._told = canvas.text_end
         frame = canvas.tokens[canvas.prompt_length :].tolist() if self.params.frames else None
-        return CanvasEvent(self.request_id, new, copy(self.stats), finish, finish == "stop", frame, logprobs=logprobs)
+        ended_by_token = finish == "stop"
+        if finish == "length" and self.automaton is not None:
+            finish = "stop"  # its text is whole, also where it takes all of the canvas
+        return CanvasEvent(self.request_id, new, copy(self.stats), finish, ended_by_token, frame, logprobs=logprobs)
 
     def _units(self) -> tuple[int, int]:
         """The length of a unit of the prefix cache, and the number of the last one that there may be."""

@@ -6,6 +6,7 @@ from dataclasses import fields
 from typing import Annotated, Any, Literal
 
 import msgspec
+from pydantic import Field
 
 from unmask import __version__
 from unmask.engine.completion import Completion
@@ -14,6 +15,9 @@ from unmask.params import GenerationParams
 from unmask.serving.wire import Only, WireModel
 
 ENGINE = f"unmask/{__version__}"
+
+
+Choices = Annotated[list[str], Field(max_length=4096, fail_fast=True)]
 
 
 class UnmaskOptions(WireModel):
@@ -54,6 +58,11 @@ class UnmaskOptions(WireModel):
     cfg_scale: float | None = None
     canvas: Literal["frames"] | None = None
     ignore_eos: bool | None = None
+    regex: Annotated[str, Field(max_length=2**16)] | None = None
+    choices: Choices | None = None
+    json_schema: Any = None
+    template: Annotated[str, Field(max_length=2**16)] | None = None
+    holes: dict[str, Any] | None = None
     lookahead: Annotated[Any, Only()] = None
     priority: str | None = None
     deadline_ms: int | None = None

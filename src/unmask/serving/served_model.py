@@ -12,6 +12,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from unmask.checkpoints.prompts import PromptEncoder
+from unmask.constraints.compiler import ConstraintCompiler
 from unmask.engine.client import EngineClient
 from unmask.engine.completion import TextRequest
 from unmask.engine.text import CellDecoder
@@ -23,7 +24,7 @@ from unmask.errors import (
     QueueFullError,
 )
 from unmask.metrics import Metrics
-from unmask.params import GenerationParams, ModelInfo
+from unmask.params import Constraint, GenerationParams, ModelInfo
 from unmask.resolve import resolve
 from unmask.serving.admission import Admission
 from unmask.serving.service_rate import ServiceRate
@@ -52,6 +53,7 @@ class ServedModel:
         self.created = int(time.time())
         self.tokenizer = prompts.tokenizer
         self.template = prompts.template
+        self.constraints = ConstraintCompiler(prompts.tokenizer, engine.model)
         self.cells = CellDecoder(prompts.tokenizer)
         self.metrics = Metrics(name, engine.model, lambda: engine.stats)
         self._capacity = capacity
@@ -99,13 +101,14 @@ class ServedModel:
         encode = partial(self.tokenizer.encode_text, add_begin=add_begin)
         return await asyncio.to_thread(lambda: [encode(text) for text in texts])
 
-    def admit(
+    async def admit(
         self, prompts: list[list[int]], params: GenerationParams, variant: ModelInfo, tenant: str = ""
     ) -> Admission:
         """Check ``params`` for each prompt of ``tenant``. Raises what ``resolve`` and ``resolve_terms`` raise, or
-        ``EngineUnavailableError``.
+        ``EngineUnavailableError``. What the answer must look like is compiled in a thread of its own.
         """
-        requests = [self._request(prompt, params, variant, tenant) for prompt in prompts]
+        constraint = await self.constraints.compile_beside(params)
+        requests = [self._request(prompt, params, variant, tenant, constraint) for prompt in prompts]
         try:
             self.check_alive()
         except EngineUnavailableError:
@@ -142,10 +145,17 @@ class ServedModel:
         """Seconds in which the requests that are here now are served, at the present rate."""
         return self._rate.retry_after(self._occupied, time.monotonic())
 
-    def _request(self, prompt: list[int], params: GenerationParams, variant: ModelInfo, tenant: str) -> TextRequest:
+    def _request(
+        self,
+        prompt: list[int],
+        params: GenerationParams,
+        variant: ModelInfo,
+        tenant: str,
+        constraint: Constraint | None,
+    ) -> TextRequest:
         if not prompt:
             raise InvalidValueError("The prompt is empty.", hint="Give at least one token.", param="prompt")
-        decoding = resolve(params, variant, len(prompt))
+        decoding = resolve(params, variant, len(prompt), constraint)
         terms = resolve_terms(params, variant, decoding, self._timeouts, tenant)
         return TextRequest(prompt, decoding, params.stop or (), terms)
 

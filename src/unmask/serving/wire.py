@@ -17,7 +17,7 @@ class WireModel(BaseModel):
     @classmethod
     def _keep_one_unknown(cls, value: Any) -> Any:
         """A body can hold very many unknown fields, and pydantic would make an error of each."""
-        fields = cls.__pydantic_fields__
+        fields = {field.alias or name for name, field in cls.__pydantic_fields__.items()}
         if not isinstance(value, dict) or len(value) <= len(fields):
             return value
         first = next(name for name in value if name not in fields)

@@ -8,7 +8,7 @@ from unmask.params import GenerationParams
 from unmask.serving.dialects.openai_chat.logprobs import wanted
 from unmask.serving.dialects.openai_chat.wire import ChatRequest
 from unmask.serving.dialects.openai_common.messages import parse_messages
-from unmask.serving.dialects.openai_common.parse import agree, parse_params, wants_usage
+from unmask.serving.dialects.openai_common.parse import agree, format_names, parse_params, wants_usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,5 +29,5 @@ def parse(body: ChatRequest) -> ParsedChat:
         messages=parse_messages(body.messages),
         params=parse_params(body, max_tokens, wanted(body)),
         include_usage=wants_usage(body),
-        names={"prompt": "messages", "max_tokens": limit, "logprobs": "top_logprobs"},
+        names={"prompt": "messages", "max_tokens": limit, "logprobs": "top_logprobs"} | format_names(body),
     )

@@ -38,7 +38,6 @@ class ChatRequest(OpenAIRequest):
     prompt_cache_key: str | None = None
     parallel_tool_calls: bool | None = None  # says how to call tools, of which there are none
 
-    response_format: Annotated[Any, Only({"type": "text"})] = None
     tools: Annotated[Any, Only([])] = None
     tool_choice: Annotated[Any, Only("none", "auto")] = None
     functions: Annotated[Any, Only([])] = None

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from unmask.errors import InvalidValueError, UnmaskError
 from unmask.params import GenerationParams
+from unmask.serving.dialects.openai_common.response_format import schema_of
 from unmask.serving.dialects.openai_common.wire import OpenAIRequest
 from unmask.serving.extension import UnmaskOptions
 
@@ -23,6 +24,16 @@ def parse_params(body: OpenAIRequest, max_tokens: int | None, logprobs: int | No
     if options.canvas is not None and not body.stream:
         raise InvalidValueError("'unmask.canvas' needs 'stream': true.", param="unmask.canvas")
     ignore_eos = agree("ignore_eos", body.ignore_eos, "unmask.ignore_eos", options.ignore_eos)
+    decoding = options.decoding()
+    schema = schema_of(body.response_format)
+    if schema is not None:
+        if decoding["json_schema"] is not None:
+            raise InvalidValueError(
+                "'response_format' and 'unmask.json_schema' both say what the answer looks like.",
+                hint="Give one of them.",
+                param="unmask.json_schema",
+            )
+        decoding["json_schema"] = schema
     return GenerationParams(
         max_tokens=max_tokens,
         min_tokens=body.min_tokens,
@@ -35,8 +46,13 @@ def parse_params(body: OpenAIRequest, max_tokens: int | None, logprobs: int | No
         logprobs=logprobs,
         logit_bias=parse_biases(body.logit_bias) if body.logit_bias else None,
         frames=options.canvas == "frames",
-        **options.decoding(),
+        **decoding,
     )
+
+
+def format_names(body: OpenAIRequest) -> dict[str, str]:
+    """How errors name what ``response_format`` has become."""
+    return {} if schema_of(body.response_format) is None else {"json_schema": "response_format"}
 
 
 def parse_stop(body: OpenAIRequest) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from pydantic_core import PydanticCustomError
 
 from unmask.engine.completion import Completion
 from unmask.params import MAX_BIASES
+from unmask.serving.dialects.openai_common.response_format import ResponseFormat
 from unmask.serving.extension import FrameExtension, GenerationReport, UnmaskOptions
 from unmask.serving.wire import Only, WireModel
 
@@ -59,6 +60,7 @@ class OpenAIRequest(WireModel):
     logit_bias: Biases | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
+    response_format: ResponseFormat | None = None
     unmask: UnmaskOptions | None = None
     user: str | None = None  # whose request it is: users of one key share the engine fairly
 

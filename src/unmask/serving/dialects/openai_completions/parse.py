@@ -6,25 +6,30 @@ from dataclasses import dataclass
 from typing import cast
 
 from unmask.params import GenerationParams
-from unmask.serving.dialects.openai_common.parse import parse_params, wants_usage
+from unmask.serving.dialects.openai_common.parse import format_names, parse_params, wants_usage
 from unmask.serving.dialects.openai_completions.logprobs import wanted
 from unmask.serving.dialects.openai_completions.wire import CompletionRequest, Prompt
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedCompletion:
-    """A completion request in the engine's words. Prompts are all texts, or all token ids."""
+    """A completion request in the engine's words. Prompts are all texts, or all token ids.
+
+    ``names`` maps parameters to the request's fields, for errors.
+    """
 
     texts: list[str]
     ids: list[list[int]]
     params: GenerationParams
     include_usage: bool
+    names: dict[str, str]
 
 
 def parse(body: CompletionRequest) -> ParsedCompletion:
     """The meaning of ``body``. Raises ``InvalidValueError`` where fields contradict each other."""
     texts, ids = _prompts(body.prompt)
-    return ParsedCompletion(texts, ids, parse_params(body, body.max_tokens, wanted(body)), wants_usage(body))
+    params = parse_params(body, body.max_tokens, wanted(body))
+    return ParsedCompletion(texts, ids, params, wants_usage(body), format_names(body))
 
 
 def _prompts(prompt: Prompt) -> tuple[list[str], list[list[int]]]:

@@ -25,12 +25,12 @@ async def create_completion(body: CompletionRequest, request: Request, model: Se
     """Continue each prompt, streamed or at once."""
     name, variant = model.find(body.model)
     parsed = parse(body)
-    with field_names():
+    with field_names(**parsed.names):
         model.check_count(len(parsed.texts) + len(parsed.ids))
         for ids in parsed.ids:
             model.check_length(ids, "prompt")
         prompts = [model.tokenizer.check_ids(ids) for ids in parsed.ids] or await model.encode_texts(parsed.texts)
-        admission = model.admit(prompts, parsed.params, variant, tenant_of(request, body.user))
+        admission = await model.admit(prompts, parsed.params, variant, tenant_of(request, body.user))
     head = Head.new("cmpl", name)
     if body.stream:
         encoder = CompletionStream(head, model.cells, include_usage=parsed.include_usage)

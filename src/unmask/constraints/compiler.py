@@ -1,0 +1,112 @@
+"""The automata of one model, built off the step loop and remembered."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import subprocess
+import sys
+import threading
+from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+
+from unmask.checkpoints.tokenizer import Tokenizer
+from unmask.constraints.request import Form, form_of
+from unmask.constraints.token_bytes import TokenBytes
+from unmask.constraints.worker import Job, Result
+from unmask.errors import InvalidValueError, NotInstalledError
+from unmask.params import Constraint, GenerationParams, ModelInfo
+
+MAX_SECONDS = 20.0
+_MOST_KEPT = 128
+_MOST_KEPT_BYTES = 64 * 2**20
+
+
+class ConstraintCompiler:
+    """Makes constraints of what requests say. Safe to use from several threads; builds one automaton at a time."""
+
+    def __init__(self, tokenizer: Tokenizer, model: ModelInfo) -> None:
+        self._tokenizer, self._model = tokenizer, model
+        self._tokens: TokenBytes | None = None
+        self._kept: OrderedDict[str, bytes] = OrderedDict()
+        self._lock = threading.Lock()
+        # One thread: requests that wait for an automaton must not take the threads that others need.
+        self._thread = ThreadPoolExecutor(1, "unmask-constraints")
+
+    def compile(self, params: GenerationParams) -> Constraint | None:
+        """The constraint that ``params`` ask for, None if they do not. A new one takes up to ``MAX_SECONDS``.
+
+        Raises errors that name the option; ``NotInstalledError`` without the package that it takes.
+        """
+        form = form_of(params)
+        return None if form is None else self._constraint(form)
+
+    async def compile_beside(self, params: GenerationParams) -> Constraint | None:
+        """The same, while the event loop goes on."""
+        if not params.constrained:
+            return None
+        form = await asyncio.to_thread(form_of, params)
+        if form is None or form.pattern in self._kept:
+            return None if form is None else self._constraint(form)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._constraint, form)
+
+    def _constraint(self, form: Form) -> Constraint:
+        if importlib.util.find_spec("outlines_core") is None:
+            raise NotInstalledError(
+                f"'{form.kind}' takes the package outlines-core, which is not installed.",
+                hint="Install it: pip install 'unmask[structured]'.",
+                param=form.kind,
+            )
+        automaton = self._kept.get(form.pattern)
+        if automaton is None:
+            with self._lock:
+                automaton = self._kept.get(form.pattern) or self._build(form)
+                self._keep(form.pattern, automaton)
+        return Constraint(kind=form.kind, automaton=automaton)
+
+    def _keep(self, pattern: str, automaton: bytes) -> None:
+        """Remember ``automaton`` as the newest, and forget the oldest ones that there is no room for."""
+        self._kept[pattern] = automaton
+        while len(self._kept) > 1 and (
+            len(self._kept) > _MOST_KEPT or sum(map(len, self._kept.values())) > _MOST_KEPT_BYTES
+        ):
+            self._kept.popitem(last=False)
+
+    def _build(self, form: Form) -> bytes:
+        model = self._model
+        if self._tokens is None:
+            excluded = frozenset({*model.end_ids, *(() if model.mask_id is None else (model.mask_id,))})
+            self._tokens = TokenBytes(self._tokenizer.backend, excluded)
+        begin = self._tokens.begin
+        pattern = f"{begin}(?:{form.pattern})" if begin else form.pattern
+        job = Job(pattern, self._tokens.ids, model.vocab_size, model.end_ids)
+        result = self._run(job, form)
+        if result.reason:
+            raise _refusal(form, result.reason)
+        return result.automaton
+
+    def _run(self, job: Job, form: Form) -> Result:
+        """What a worker makes of ``job``. Raises ``InvalidValueError`` if it is not done in time and memory."""
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "unmask.constraints.worker"],
+                input=msgspec.msgpack.encode(job),
+                stdout=subprocess.PIPE,
+                timeout=MAX_SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise _refusal(form, f"its automaton is not there after {MAX_SECONDS:g} seconds") from None
+        if done.returncode or not done.stdout:
+            raise _refusal(form, "its automaton could not be built, most likely for lack of memory")
+        return msgspec.msgpack.decode(done.stdout, type=Result)
+
+
+def _refusal(form: Form, reason: str) -> InvalidValueError:
+    return InvalidValueError(
+        f"'{form.kind}' cannot be enforced: {reason}.",
+        hint="Make it simpler, or bound fewer repetitions.",
+        param=form.kind,
+    )
