@@ -21,6 +21,7 @@ from unmask.engine import wire
 from unmask.engine.loop import EngineLoop
 from unmask.engine.options import EngineOptions
 from unmask.engine.scheduler import Span
+from unmask.engine.worker import default_threads
 from unmask.events import CanvasEvent
 from unmask.params import GenerationParams, ModelInfo
 from unmask.resolve import resolve
@@ -44,7 +45,7 @@ def calibrate(
     """
     random = np.random.default_rng(seed)
     request_seconds = measure_request_seconds(engine)
-    loop = _MeasuredLoop(engine, progress)
+    loop = _MeasuredLoop(replace(engine, threads=engine.threads or default_threads()), progress)
     requests = _requests(shapes(loop.model.context_length), options, loop.model, random)
     levels = [2**n for n in range(engine.max_running.bit_length()) if 2**n < engine.max_running]
     loop.keep(1, requests, 0.0, _WARM_UP)

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 from rich.box import SIMPLE_HEAD
-from rich.table import Table
+from rich.table import Column, Table
 
 from unmask.bench.distributions import Floats
 from unmask.bench.outcome import Outcome
@@ -125,7 +125,12 @@ def result_tables(results: list[Result]) -> Iterator[Table]:
     """For the terminal, one for each rate."""
     for rate in dict.fromkeys(result.rate for result in results):
         arrivals = "all at once" if rate is None else f"{rate:.4g} requests a second"
-        table = Table("policy", title=f"{arrivals}; seconds are p50 / p95 / p99", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        table = Table(
+            Column("policy", no_wrap=True),
+            title=f"{arrivals}; seconds are p50 / p95 / p99",
+            box=SIMPLE_HEAD,
+            padding=(0, 1, 0, 0),
+        )
         for head in ("total", "first block", "queued", "met", "good/s", "tokens/s", "busy", "batch", "refused"):
             table.add_column(head, justify="right", no_wrap=True)
         for result in results:

@@ -77,12 +77,17 @@ def _checked(path: str, line: int, record: Any, *, strict: bool = True) -> Trace
     except msgspec.ValidationError as error:
         raise _invalid(path, line, str(error)) from None
     if row.max_tokens is not None and row.output_tokens > row.max_tokens:
-        raise _invalid(path, line, f"`output_tokens` {row.output_tokens} is more than `max_tokens` {row.max_tokens}")
+        raise _invalid(path, line, f"More than `max_tokens` {row.max_tokens} - at `$.output_tokens`")
     return row
 
 
 def _invalid(path: str, line: int, what: str) -> InvalidValueError:
+    """``what`` is said as msgspec says it: the field's name stands at the end, or is what the sentence is about."""
+    message, _, place = what.partition(" - at ")
+    named = re.search(r"\$\.(\w+)", place) or re.search(r"field `(\w+)`", message)
+    param = named.group(1) if named else None
+    where = f"'{param}': " if param and place else ""
     fields = ", ".join(TraceRow.__struct_fields__)
-    named = re.search(r"\$\.(\w+)|`(\w+)`(?! -)", what)
-    param = next(filter(None, named.groups())) if named else None
-    return InvalidValueError(f"{path}, line {line}: {what}.", hint=f"A request has the fields {fields}.", param=param)
+    return InvalidValueError(
+        f"{path}, line {line}: {where}{message}.", hint=f"A request has the fields {fields}.", param=param
+    )

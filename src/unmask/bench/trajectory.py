@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from unmask.decoding.canvas import Canvas
 from unmask.decoding.windows import Decision, Segment, Window
 from unmask.engine.sequence import Sequence
-from unmask.params import DecodingParams, GenerationParams, ModelInfo
+from unmask.params import RULE_TRAITS, DecodingParams, GenerationParams, ModelInfo
 from unmask.resolve import resolve
 
 _SURE, _UNSURE = 0.0, 1e9  # entropies by which a canvas that is renoised ends or goes on
@@ -50,7 +50,7 @@ class Trajectory:
 
     @property
     def forwards(self) -> int:
-        """How many it takes: ``shape.forwards``, or as many as its blocks need at least or its canvas allows."""
+        """How many it takes: ``shape.forwards``, or as many as its blocks need at least or its positions at most."""
         return len(self.windows)
 
 
@@ -61,7 +61,7 @@ def find_trajectory(shape: Shape, options: GenerationParams, model: ModelInfo) -
     """
     params = resolve(replace(options, max_tokens=shape.max_tokens), model, shape.prompt_tokens)
     sequence = Sequence("0", [_word(model)] * shape.prompt_tokens, params, model, 0.0)
-    pacer = _Pacer(shape, sequence.canvas, model)
+    pacer = _Pacer(shape, sequence.canvas, params, model)
     windows, most_rows, features = [], [], []
     first_block = 0
     while sequence.canvas.finish is None:
@@ -86,28 +86,47 @@ def span_features(window: Window, canvas: Canvas) -> tuple[int, int, int, int, i
 
 
 class _Pacer:
-    """Decides as many positions in each forward as an even split asks for by then, from left to right."""
+    """Decides as many positions in each forward as ``shape.forwards`` asks for, spread evenly, from left to right.
 
-    def __init__(self, shape: Shape, canvas: Canvas, model: ModelInfo) -> None:
+    Blocks that are denoised one after another share the forwards by their masks, each at least one; so it comes out
+    even if there are as many forwards as blocks, and no more than positions.
+    """
+
+    def __init__(self, shape: Shape, canvas: Canvas, params: DecodingParams, model: ModelInfo) -> None:
         self._canvas, self._renoises = canvas, model.denoiser == "renoise"
+        self._pipelined = RULE_TRAITS[params.rule].pipelined
         self._word = _word(model)
         last = canvas.prompt_length + shape.output_tokens - 1
         ends = shape.output_tokens < shape.max_tokens and bool(model.end_ids)
         self._end_at, self._end_id = (last, model.end_ids[0]) if ends else (-1, -1)
-        self._wanted = min(canvas.grid.block_end(last), canvas.limit) - canvas.prompt_length
+        self._stop = min(canvas.grid.block_end(last), canvas.limit)
         self._forwards, self._forward = shape.forwards, 0
 
     def decide(self, window: Window) -> Decision:
-        """What commits in the coming forward; at least one position does, unless the canvas is renoised."""
+        """What commits in the coming forward."""
         self._forward += 1
-        committed = int(np.count_nonzero(~self._canvas.masked)) - self._canvas.prompt_length
-        due = -(-self._wanted * self._forward // self._forwards) - committed
         if self._renoises:
-            return self._renoise(window.segments[0], due)
+            return self._renoise(window.segments[0], self._due())
         masked = self._canvas.masked
         positions = np.concatenate([s.start + np.flatnonzero(masked[s.start : s.end]) for s in window.segments])
-        positions = positions[: max(due, 1)]
+        positions = positions[: self._due() if self._pipelined else self._quota(window.segments[0].start)]
         return Decision(positions, self._tokens(positions))
+
+    def _due(self) -> int:
+        """What an even split over all forwards would have committed by now and was not; 1 at least."""
+        masked, wanted = self._canvas.masked, self._stop - self._canvas.prompt_length
+        committed = len(masked) - self._canvas.prompt_length - int(np.count_nonzero(masked))
+        return max(1, -(-wanted * self._forward // self._forwards) - committed)
+
+    def _quota(self, start: int) -> int:
+        """What the block at ``start`` commits so that its forwards are its share of those that are left."""
+        grid, masked = self._canvas.grid, self._canvas.masked
+        end = min(grid.block_end(start), self._stop)
+        here, after = (int(np.count_nonzero(part)) for part in (masked[:end], masked[end : self._stop]))
+        left = max(1, self._forwards - self._forward + 1)
+        share = round(left * here / max(1, here + after))
+        least, most = max(1, left - after), max(1, min(here, left - -(-after // grid.block_length)))
+        return -(-here // min(max(share, least), most))
 
     def _renoise(self, segment: Segment, due: int) -> Decision:
         """A canvas ends once all of it is due."""

@@ -28,7 +28,7 @@ _SIMULATING = (
     "max_waiting", "first_block_within", "total_within", "plots", "plot_format",
 )  # fmt: skip
 _SIZES = ("prompt_tokens", "output_tokens", "max_tokens")
-_WIDTH = 130
+_WIDTH = 1000  # of tables, at most: a narrow terminal breaks their lines, and nothing is left out
 _DEFAULT_SIZE = "uniform:1:256"  # of prompts and answers when costs are measured
 
 
@@ -167,8 +167,7 @@ def _simulate(costs: str, study: Study, plots: str | None, image: str, *, json: 
     if json:
         typer.echo(msgspec.json.encode({"results": results, "plots": drawn}).decode())
         return
-    console = Console()
-    console.width = max(console.width, _WIDTH)  # a terminal that is too narrow wraps lines, but drops nothing
+    console = Console(width=_WIDTH)
     for table in result_tables(results):
         console.print(table)
     for path in drawn:
