@@ -34,7 +34,7 @@ async def ask(http: aiohttp.ClientSession, prompt: str, **unmask) -> Answer:
     )
 
 
-async def replay(url: str, prompts: list[str], times: list[float]) -> list[Answer]:
+async def replay(url: str, prompts: list[str], times: list[float], **unmask) -> list[Answer]:
     """Send each prompt at its time; every request has a connection of its own if it needs one."""
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(url, connector=connector, timeout=aiohttp.ClientTimeout(600)) as http:
@@ -42,11 +42,11 @@ async def replay(url: str, prompts: list[str], times: list[float]) -> list[Answe
 
         async def at(moment: float, prompt: str) -> Answer:
             await asyncio.sleep(begun + moment - time.monotonic())
-            return await ask(http, prompt)
+            return await ask(http, prompt, **unmask)
 
         return await asyncio.gather(*(at(*pair) for pair in zip(times, prompts, strict=True)))
 
 
-async def ask_one_by_one(url: str, prompts: list[str]) -> list[Answer]:
+async def ask_one_by_one(url: str, prompts: list[str], **unmask) -> list[Answer]:
     async with aiohttp.ClientSession(url) as http:
-        return [await ask(http, prompt) for prompt in prompts]
+        return [await ask(http, prompt, **unmask) for prompt in prompts]

@@ -125,7 +125,7 @@ class Study:
         """Raises ``InvalidValueError`` naming an option with an unknown name, or out of range."""
         _check_names("policy", self.policies, POLICIES)
         _check_names("routing", (self.fleet.routing,), tuple(ROUTINGS))
-        _check_numbers("rate", self.load.rates, above=0.0)
+        _check_numbers("rate", self.load.rates, zero=False)
         _check_numbers("timeout", self.timeouts)
         _check_numbers("first_block_within", (self.objective.first_block or 0.0,))
         _check_numbers("total_within", (self.objective.total or 0.0,))
@@ -161,7 +161,7 @@ def _check_names(param: str, given: tuple[str, ...], known: tuple[str, ...]) -> 
             raise InvalidValueError(f"'{param}' is {name!r}.", hint=f"Use one of {', '.join(known)}.", param=param)
 
 
-def _check_numbers(param: str, given: tuple[float, ...], above: float = -1e-300) -> None:
+def _check_numbers(param: str, given: tuple[float, ...], *, zero: bool = True) -> None:
     for number in given:
-        if not above < number < math.inf:
+        if not 0 <= number < math.inf or (number == 0 and not zero):
             raise InvalidValueError(f"'{param}' is {number:g}.", hint="Give a positive number.", param=param)
