@@ -32,7 +32,7 @@ def workload(times: list[float], shapes: list[Shape], which: list[int] | None = 
     count = len(times)
     known = {
         "times": np.array(times, dtype=float),
-        "rate": (count - 1) / times[-1] if times[-1] > 0 else np.inf,
+        "rate": (count - 1) / (times[-1] - times[0]) if times[-1] > times[0] else np.inf,
         "shapes": shapes,
         "which": np.array(which if which is not None else range(count)),
         "deadlines": np.full(count, np.inf),

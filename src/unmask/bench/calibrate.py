@@ -45,15 +45,9 @@ def calibrate(
     """
     random = np.random.default_rng(seed)
     request_seconds = measure_request_seconds(engine)
-    loop = _MeasuredLoop(replace(engine, threads=engine.threads or default_threads()), progress)
-    requests = _requests(shapes(loop.model.context_length), options, loop.model, random)
-    levels = [2**n for n in range(engine.max_running.bit_length()) if 2**n < engine.max_running]
-    loop.keep(1, requests, 0.0, _WARM_UP)
-    loop.features.clear()
-    loop.seconds.clear()
-    for level in (*levels, engine.max_running):
-        loop.keep(level, requests, seconds / (len(levels) + 1), _LEAST_STEPS)
-    costs, fit = fit_costs(*loop.measured())
+    loop = MeasuredLoop(replace(engine, threads=engine.threads or default_threads()), progress)
+    requests = random_requests(shapes(loop.model.context_length), options, loop.model, random)
+    costs, fit = fit_costs(*loop.measure(requests, engine.max_running, seconds))
     return Calibration(
         model=loop.model,
         costs=costs,
@@ -66,11 +60,17 @@ def calibrate(
     )
 
 
-class _MeasuredLoop(EngineLoop):
-    """An engine loop that notes, of each step, what its spans hold and how long it took."""
+class MeasuredLoop(EngineLoop):
+    """An engine loop that notes, of each step, what its spans hold and how long it took by ``clock``."""
 
-    def __init__(self, options: EngineOptions, progress: Progress) -> None:
+    def __init__(
+        self,
+        options: EngineOptions,
+        progress: Progress = lambda share: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         super().__init__(options, progress)
+        self._clock = clock
         self.features: list[tuple[int, ...]] = []
         self.seconds: list[float] = []
         self._noting = 0.0
@@ -82,16 +82,33 @@ class _MeasuredLoop(EngineLoop):
         device = self._runner.model.device
         return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
-    def measured(self) -> tuple[NDArray[np.int64], Floats]:
-        """Features [steps, 5] and seconds [steps]."""
+    def measure(
+        self, requests: Iterator[wire.Submit], max_running: int, seconds: float
+    ) -> tuple[NDArray[np.int64], Floats]:
+        """Features [steps, 5] and seconds [steps] of steps of 1, 2, 4, ... ``max_running`` requests at once."""
+        levels = [2**n for n in range(max_running.bit_length()) if 2**n < max_running]
+        self._keep(1, requests, 0.0, _WARM_UP)
+        self.features.clear()
+        self.seconds.clear()
+        for level in (*levels, max_running):
+            self._keep(level, requests, seconds / (len(levels) + 1), _LEAST_STEPS)
         return np.array(self.features).reshape(-1, FEATURES), np.array(self.seconds)
 
-    def keep(self, level: int, requests: Iterator[wire.Submit], seconds: float, least_steps: int) -> None:
+    def timed_step(self) -> list[CanvasEvent]:
+        """One step and the message that tells of it, as an engine process makes it."""
+        self._noting = 0.0
+        begun = self._clock()
+        report = self.step()
+        wire.pack(report)
+        self.seconds.append(self._clock() - begun - self._noting)
+        return report.events
+
+    def _keep(self, level: int, requests: Iterator[wire.Submit], seconds: float, least_steps: int) -> None:
         """Keep ``level`` requests running for so long, and for so many steps; then let none of them live on."""
         alive = [self._submit(requests) for _ in range(level)]
-        begun, until = time.monotonic(), len(self.seconds) + least_steps
-        while time.monotonic() < begun + seconds or len(self.seconds) < until:
-            for event in self._timed_step():
+        begun, until = self._clock(), len(self.seconds) + least_steps
+        while self._clock() < begun + seconds or len(self.seconds) < until:
+            for event in self.timed_step():
                 if event.last:
                     alive.remove(event.request_id)
                     alive.append(self._submit(requests))
@@ -106,19 +123,10 @@ class _MeasuredLoop(EngineLoop):
         self.send(command)
         return command.request_id
 
-    def _timed_step(self) -> list[CanvasEvent]:
-        """One step and the message that tells of it, as an engine process makes it."""
-        self._noting = 0.0
-        begun = time.monotonic()
-        report = self.step()
-        wire.pack(report)
-        self.seconds.append(time.monotonic() - begun - self._noting)
-        return report.events
-
     def _execute(self, spans: list[Span]) -> list[CanvasEvent]:
-        begun = time.monotonic()
+        begun = self._clock()
         self.features.append(_features(spans))
-        self._noting = time.monotonic() - begun
+        self._noting = self._clock() - begun
         return super()._execute(spans)
 
 
@@ -128,7 +136,7 @@ def _features(spans: list[Span]) -> tuple[int, ...]:
     return tuple(sum(column) for column in zip(*each, strict=True))
 
 
-def _requests(
+def random_requests(
     shapes: list[Shape], options: GenerationParams, model: ModelInfo, random: np.random.Generator
 ) -> Iterator[wire.Submit]:
     """Requests of ``shapes``, in random order, of random tokens; they run to their last token."""
