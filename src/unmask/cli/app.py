@@ -10,6 +10,7 @@ from unmask import __version__
 from unmask.cli.inspect import inspect
 from unmask.cli.run import run
 from unmask.cli.serve import serve
+from unmask.cli.simulate import simulate
 
 app = typer.Typer(
     help="Serve diffusion language models.",
@@ -20,6 +21,7 @@ app = typer.Typer(
 app.command()(serve)
 app.command()(run)
 app.command()(inspect)
+app.command()(simulate)
 
 
 def _version(wanted: bool) -> None:

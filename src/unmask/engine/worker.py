@@ -44,7 +44,7 @@ def _serve(connection: socket.socket, reader: Reader) -> int:
 
     try:
         options = EngineOptions.from_environment()
-        loop = reader.loop = EngineLoop(replace(options, threads=options.threads or _threads()), progress)
+        loop = reader.loop = EngineLoop(replace(options, threads=options.threads or default_threads()), progress)
     except UnmaskError as error:
         connection.sendall(wire.pack(wire.LoadFailed(error.code, error.message, error.hint)))
         return 1
@@ -58,7 +58,7 @@ def _serve(connection: socket.socket, reader: Reader) -> int:
     return 0
 
 
-def _threads() -> int:
+def default_threads() -> int:
     """All cores but one: forwards whose threads wait for the parent's to leave a core take many times as long."""
     return max(1, len(os.sched_getaffinity(0)) - 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 2) - 1)
 

@@ -1,0 +1,77 @@
+"""The simulator against the live engine loop, by a clock that other programs do not disturb: CPU seconds.
+
+Scheduler, denoisers, model and step costs are real; requests arrive by the sum of the seconds that the steps took.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from tests.bench.worlds import run, stepped
+from unmask.bench.arrivals import poisson
+from unmask.bench.calibrate import MeasuredLoop, random_requests
+from unmask.bench.costs import fit_costs
+from unmask.bench.policies import Limits, Setting
+from unmask.bench.simulated import PricedTrajectory
+from unmask.bench.trajectory import Shape, find_trajectory
+from unmask.bench.workload import Workload
+from unmask.checkpoints.directory import EMBEDDED_MODEL
+from unmask.engine import wire
+from unmask.engine.options import EngineOptions
+from unmask.params import GenerationParams
+from unmask.resolve import resolve
+
+RULE = GenerationParams(rule="low_confidence", steps=4)  # four forwards a block, whatever the tokens
+LIMITS = Limits(max_running=8, max_rows=400, kv_tokens=0, max_waiting=10**6)
+
+
+def replay(loop: MeasuredLoop, load: Workload) -> np.ndarray:
+    """Seconds from arrival to end of each request, by the loop's own clock."""
+    coming = list(enumerate(load.times.tolist()))[::-1]
+    now, total = 0.0, np.full(len(load), np.nan)
+    while coming or not loop.idle:
+        if loop.idle:
+            now = max(now, coming[-1][1])
+        while coming and coming[-1][1] <= now:
+            number, _ = coming.pop()
+            shape = load.shapes[load.which[number]]
+            asked = GenerationParams(rule=RULE.rule, steps=RULE.steps, max_tokens=shape.max_tokens, ignore_eos=True)
+            loop.send(
+                wire.Submit(str(number), [9] * shape.prompt_tokens, resolve(asked, loop.model, shape.prompt_tokens))
+            )
+        events = loop.timed_step()
+        now += loop.seconds[-1]
+        for event in events:
+            if event.last:
+                total[int(event.request_id)] = now - load.times[int(event.request_id)]
+    return total
+
+
+@pytest.mark.slow
+def test_the_live_loop_takes_as_long_as_simulated():
+    """A third more than the loop could serve one by one. Steps are measured before and after, as machines change."""
+    random = np.random.default_rng(11)
+    options = EngineOptions(model=EMBEDDED_MODEL, device="cpu", threads=1, max_running=8, max_rows=400)
+    loop = MeasuredLoop(options, clock=time.process_time)
+    sizes = [(int(prompt), 16 * int(blocks)) for prompt, blocks in random.integers((5, 1), (150, 7), (30, 2))]
+    shapes = [Shape(prompt, tokens, tokens, tokens // 4) for prompt, tokens in sizes]
+    requests = random_requests(shapes, RULE, loop.model, random)
+    trajectories = [find_trajectory(shape, RULE, loop.model) for shape in shapes]
+
+    before = loop.measure(requests, 8, 3.0)
+    costs, _ = fit_costs(*before)
+    rate = 4 / 3 / np.mean([np.sum(costs.step + costs.of(one.features)) for one in trajectories])
+    load = Workload.of_shapes(poisson(rate, 150, random), rate, shapes, random)
+    real = replay(loop, load)
+    after = loop.measure(requests, 8, 3.0)
+
+    costs, fit = fit_costs(*map(np.concatenate, zip(before, after, strict=True)))
+    priced = [PricedTrajectory(one, costs) for one in trajectories]
+    at = Setting(load, priced, costs, LIMITS, LIMITS.pages(loop.model.context_length), 1)
+    simulated = run(at, stepped(at))
+    assert simulated.spans / simulated.steps > 1.5, "requests share steps"
+    told, took = np.percentile(simulated.total, [50, 95]), np.percentile(real, [50, 95])
+    assert (abs(told / took - 1) <= (0.15, 0.25)).all(), (told, took, fit)
