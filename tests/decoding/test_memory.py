@@ -150,6 +150,7 @@ def test_a_deep_copy_is_a_memory_of_its_own(rule):
     assert c.token.tolist() == a.token.tolist()
 
 
+@settings(deadline=None, max_examples=20)
 @given(data=st.data())
 def test_credit_forgets_the_least_when_full(data):
     """A position whose likeliest token keeps changing: the credit of the last ones stays, of whatever came before."""
