@@ -167,6 +167,25 @@ def test_urgency_sorts_victims():
     assert ranked == [hurried, old_batch, interactive, fresh_batch]
 
 
+def test_what_rules_remember_is_admitted_like_anything_else():
+    """Two requests whose rules keep whole distributions do not fit at once; one alone runs whatever it keeps."""
+    first, second = sequence("a"), sequence("b")
+    first.kept_bytes = second.kept_bytes = 600
+    scheduler = Scheduler(MAX_RUNNING, 1000, KeyValueMemory(PageLedger(100)), most_kept=1000)
+    for one in (first, second, sequence("c")):
+        scheduler.submit(one)
+    finished = denoise(scheduler, scheduler.plan(0.0), 0.0)
+    assert list(scheduler.running) == ["a"]
+    while "a" not in finished:
+        finished += denoise(scheduler, scheduler.plan(0.0), 0.0)
+    assert [span.sequence.request_id for span in scheduler.plan(0.0)] == ["b", "c"]
+    huge = sequence("huge")
+    huge.kept_bytes = 5000
+    alone = Scheduler(MAX_RUNNING, 1000, KeyValueMemory(PageLedger(100)), most_kept=1000)
+    alone.submit(huge)
+    assert [span.sequence for span in alone.plan(0.0)] == [huge]
+
+
 class WaitingMachine(RuleBasedStateMachine):
     """Submits with any terms, steps, cancellations and jumps of time, in any order."""
 

@@ -25,6 +25,8 @@ from unmask.engine.urgency import urgency
 from unmask.engine.waiting import WaitingQueue
 from unmask.service_class import ServiceClass
 
+_MOST_KEPT = 2**30  # bytes that rules may remember by default
+
 
 @dataclass(slots=True)
 class Span:
@@ -49,7 +51,10 @@ class Span:
 
 
 class Scheduler:
-    """Waiting and running requests. A request is in exactly one of the two, or gone."""
+    """Waiting and running requests. A request is in exactly one of the two, or gone.
+
+    What the rules of running requests remember takes at most ``most_kept`` bytes, or one request's share of more.
+    """
 
     def __init__(
         self,
@@ -57,6 +62,7 @@ class Scheduler:
         max_rows: int,
         memory: KeyValueMemory,
         service_classes: dict[str, ServiceClass] | None = None,
+        most_kept: int = _MOST_KEPT,
     ) -> None:
         self.waiting = WaitingQueue()
         self.running: dict[str, Sequence] = {}
@@ -64,6 +70,7 @@ class Scheduler:
         self._memory = memory
         self._max_running = max_running
         self._max_rows = max_rows
+        self._most_kept = most_kept
         self._deficit = 0
         self._waits_for_rows = False
         self._turns = Turns()
@@ -110,6 +117,10 @@ class Scheduler:
         """The most rows that the running requests can have in the coming step, besides pieces of prefills."""
         return sum(sequence.first_rows for sequence in self.running.values())
 
+    @property
+    def _kept(self) -> int:
+        return sum(sequence.kept_bytes for sequence in self.running.values())
+
     def _admit_waiting(self, budget: int, now: float) -> int:
         """Admit waiting requests in order while ``budget`` rows allow it; what is left of them."""
         self._waits_for_rows = False
@@ -119,6 +130,8 @@ class Scheduler:
                 break
             if head.first_rows > budget and self.running:
                 self._waits_for_rows = True
+                break
+            if head.kept_bytes > self._most_kept - self._kept and self.running:
                 break
             # Room to grow: a page for each stream of those that run already, lest they evict the newcomer at once.
             spare = sum(sequence.streams for sequence in self.running.values())
