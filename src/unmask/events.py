@@ -19,6 +19,7 @@ class RequestStats(msgspec.Struct, array_like=True):
 
     ``canvas_tokens``: positions sent through the model, prompt included, in both streams of a guided request.
     ``committed``: tokens committed, those beyond the end of the text included. ``blocks``: blocks begun.
+    ``drafts``: coming steps that were guessed and computed ahead, ``drafts_accepted`` those that were guessed right.
     Times are seconds since the engine received the request; ``first_block`` is None until that block is complete.
     """
 
@@ -29,6 +30,8 @@ class RequestStats(msgspec.Struct, array_like=True):
     queued: float = 0.0
     first_block: float | None = None
     total: float = 0.0
+    drafts: int = 0
+    drafts_accepted: int = 0
 
 
 class CanvasEvent(msgspec.Struct, array_like=True):

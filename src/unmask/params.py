@@ -61,6 +61,7 @@ class GenerationParams:
     ``end_tokens``: "last" gives end tokens a confidence of 0, "never" does not propose them (LLaDA's
     ``confidence_eos_eot_inf`` and ``logits_eos_inf``); ``min_tokens`` forbids them at the first positions.
     ``cfg_scale`` is LLaDA's classifier-free guidance: each forward also runs the canvas with its prompt masked.
+    ``lookahead``: most coming steps that a forward may compute ahead, as drafts (``engine/lookahead.py``).
     """
 
     max_tokens: int | None = None
@@ -93,6 +94,7 @@ class GenerationParams:
     min_tokens: int | None = None
     end_tokens: str | None = None
     cfg_scale: float | None = None
+    lookahead: int | None = None
     frames: bool = False
 
 
@@ -132,6 +134,7 @@ class DecodingParams(msgspec.Struct, frozen=True, kw_only=True):
     min_tokens: int
     end_tokens: str
     cfg_scale: float
+    lookahead: int
     frames: bool
     adapter: str = ""
 
@@ -149,7 +152,8 @@ class RuleTraits:
     ``options``: those that it reads; any other one given with it would be silently ignored, so it is refused. ``pace``:
     how fast it decides a block (``decoding/pace.py``). ``ranked``: it goes by how sure the model is of each position.
     ``pipelined``: several blocks may be live at once. ``edits``: committed tokens may be replaced. ``renoises``: what
-    it does not accept becomes noise, and ``steps`` counts the forwards of a canvas.
+    it does not accept becomes noise, and ``steps`` counts the forwards of a canvas. ``foreseeable``: what it decides
+    can be guessed from the proposals of the forward before, and follows from nothing but canvas and proposals.
     """
 
     options: tuple[str, ...]
@@ -158,6 +162,7 @@ class RuleTraits:
     pipelined: bool = False
     edits: bool = False
     renoises: bool = False
+    foreseeable: bool = True
 
 
 _D2F = ("threshold", "add_threshold", "activate_threshold", "max_live_blocks")
@@ -173,12 +178,12 @@ RULE_TRAITS: dict[str, RuleTraits] = {
     "maskgit_plus": RuleTraits(("steps", "alg_temp"), "annealed"),
     "topk_margin": RuleTraits(("steps", "alg_temp"), "annealed"),
     "entropy": RuleTraits(("steps", "alg_temp"), "annealed"),
-    "origin": RuleTraits(("steps",), "annealed", ranked=False),
+    "origin": RuleTraits(("steps",), "annealed", ranked=False, foreseeable=False),
     "d2f": RuleTraits(_D2F, pipelined=True),
     "joint_threshold": RuleTraits(
         ("threshold", "edit_threshold", "max_edit_steps", "min_commits"), "fixed", edits=True
     ),
     # Its canvas's text is the likeliest tokens, whatever was accepted on the way there.
-    "entropy_bound": RuleTraits(_RENOISE, ranked=False, renoises=True),
+    "entropy_bound": RuleTraits(_RENOISE, ranked=False, renoises=True, foreseeable=False),
 }
 ALL_RULE_OPTIONS = tuple(dict.fromkeys(option for traits in RULE_TRAITS.values() for option in traits.options))

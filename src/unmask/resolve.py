@@ -63,6 +63,7 @@ def resolve(params: GenerationParams, model: ModelInfo, prompt_length: int) -> D
         min_tokens=said.integer("min_tokens", 0, 0, max_tokens),
         end_tokens=_end_tokens(params.end_tokens, rule),
         cfg_scale=_cfg_scale(said, model),
+        lookahead=_lookahead(said, rule),
         frames=params.frames,
         adapter=model.adapter,
     )
@@ -244,6 +245,18 @@ def _cfg_scale(said: _Said, model: ModelInfo) -> float:
             f"{model.name} has no mask token to hide the prompt behind.", hint="Leave it out.", param="cfg_scale"
         )
     return scale
+
+
+def _lookahead(said: _Said, rule: str) -> int:
+    drafts = said.integer("lookahead", 0, 0, 16, "It counts the steps that a forward may compute ahead.")
+    chance = "its 'alg_temp'" if said.number("alg_temp", 0.0, 0.0, 100.0) else ""
+    if drafts and (chance or not RULE_TRAITS[rule].foreseeable):
+        raise UnsupportedValueError(
+            f"What rule '{rule}' commits next cannot be foreseen{chance and ' under ' + chance}.",
+            hint="Leave it out, or choose another rule.",
+            param="lookahead",
+        )
+    return drafts
 
 
 def _top_p(said: _Said) -> float:

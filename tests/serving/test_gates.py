@@ -103,7 +103,8 @@ EXTENSION = [
     ({"early_exit": 1}, "invalid_value", "unmask.early_exit"),
     ({"end_tokens": "maybe"}, "invalid_value", "unmask.end_tokens"),
     ({"cfg_scale": -1}, "invalid_value", "unmask.cfg_scale"),
-    ({"lookahead": 2}, "unsupported_value", "unmask.lookahead"),
+    ({"lookahead": 17}, "invalid_value", "unmask.lookahead"),
+    ({"lookahead": 2, "rule": "origin"}, "unsupported_value", "unmask.lookahead"),
     ({"priority": 1}, "unsupported_value", "unmask.priority"),
     ({"deadline_ms": 100}, "unsupported_value", "unmask.deadline_ms"),
 ]

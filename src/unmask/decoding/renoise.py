@@ -65,9 +65,8 @@ class RenoiseDenoiser:
 
     def apply(self, decision: Decision) -> int:
         """Keep what was accepted and renoise the rest; or fix the likeliest tokens and begin the next canvas."""
-        likeliest, entropy = decision.likeliest, decision.entropy
-        assert likeliest is not None
-        assert entropy is not None
+        assert decision.outlook is not None
+        likeliest, entropy = decision.outlook.likeliest, -decision.outlook.score
         self.encoded = self.start
         self.step += 1
         same = self._likeliest is not None and bool((likeliest == self._likeliest).all())

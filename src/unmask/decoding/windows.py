@@ -50,18 +50,27 @@ class Window:
     conditioned: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What one forward proposed, committed or not: at ``positions`` [M] int64, ascending, the ``likeliest`` token int64
+    and the proposal's ``score`` float64.
+    """
+
+    positions: NDArray[np.int64]
+    likeliest: NDArray[np.int64]
+    score: NDArray[np.float64]
+
+
 @dataclass(slots=True)
 class Decision:
     """What one forward decided: ``tokens`` become final at ``positions`` (or for now, in a canvas that is renoised).
 
-    ``likeliest`` int64 and ``entropy`` float64 are those of all positions of the segment, in order, for denoisers
-    that look at them; otherwise None.
+    ``outlook`` is there for denoisers that look at it, and for requests that look ahead; otherwise None.
     """
 
     positions: Positions
     tokens: Positions
-    likeliest: NDArray[np.int64] | None = None
-    entropy: NDArray[np.float64] | None = None
+    outlook: Outlook | None = None
 
 
 class Denoiser(Protocol):

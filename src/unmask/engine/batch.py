@@ -118,6 +118,7 @@ def candidates(layout: Layout, shifted: bool) -> Candidates:
     rows: list[Ints] = []
     positions: list[Ints] = []
     decided: list[Ints] = []
+    left = _left_rows(layout) if shifted else []
     for index, (span, first_row) in enumerate(zip(layout.spans, layout.first_rows, strict=False)):
         canvas, window = span.sequence.canvas, span.window
         for segment in window.segments:
@@ -128,7 +129,7 @@ def candidates(layout: Layout, shifted: bool) -> Candidates:
             position = offset + segment.start
             row = position + (first_row - window.start - shifted)
             if row[0] < first_row:
-                row[0] = layout.total_rows + index
+                row[0] = left[index]
             spans.append(index)
             counts.append(len(offset))
             offsets.append(offset)
@@ -142,20 +143,39 @@ def candidates(layout: Layout, shifted: bool) -> Candidates:
         offsets=np.concatenate(offsets),
         positions=np.concatenate(positions),
         rows=row_of_row,
-        unconditional_rows=_unconditional_rows(layout, span_of_row, row_of_row),
+        unconditional_rows=_unconditional_rows(layout, span_of_row, row_of_row, left),
         decided=np.concatenate(decided),
     )
 
 
-def _unconditional_rows(layout: Layout, spans: Ints, rows: Ints) -> Ints:
-    twins = {span.sequence.request_id: index for index, span in enumerate(layout.spans) if span.unconditional}
+def _left_rows(layout: Layout) -> list[int]:
+    """For each span the row left of its window: a kept one; a draft's may be one that its parent has in this step."""
+    spans = layout.spans
+    places = {(id(span.sequence), span.unconditional): place for place, span in enumerate(spans)}
+
+    def before(place: int) -> int:
+        parent = spans[place].sequence.parent
+        if parent is None:
+            return layout.total_rows + place
+        return after(places[id(parent), spans[place].unconditional])
+
+    def after(place: int) -> int:
+        window = spans[place].window
+        moved = window.left - window.start
+        return layout.first_rows[place] + moved if moved >= 0 else before(place)
+
+    return [before(place) for place in range(len(spans))]
+
+
+def _unconditional_rows(layout: Layout, spans: Ints, rows: Ints, left: list[int]) -> Ints:
+    twins = {id(span.sequence): place for place, span in enumerate(layout.spans) if span.unconditional}
     if not twins:
         return np.full(len(rows), -1)
-    twin_of = np.array([twins.get(span.sequence.request_id, -1) for span in layout.spans])[spans]
+    twin_of = np.array([twins.get(id(span.sequence), -1) for span in layout.spans])[spans]
     first_rows = np.array(layout.first_rows)
     in_window = rows + first_rows[twin_of] - first_rows[spans]
-    kept = layout.total_rows + twin_of
-    return np.where(twin_of < 0, -1, np.where(rows < layout.total_rows, in_window, kept))
+    own = (rows >= first_rows[spans]) & (rows < first_rows[spans + 1])
+    return np.where(twin_of < 0, -1, np.where(own, in_window, np.array(left)[twin_of] if left else -1))
 
 
 def _groups(spans: list[Span]) -> list[tuple[int, int]]:
@@ -188,7 +208,7 @@ def _keys(spans: list[Span], device: torch.device) -> Tensor | slice:
     if len(spans) == 1:
         (slots,) = seen
         first, last = int(slots[0]), int(slots[-1])
-        if last - first == len(slots) - 1:  # pages ascend, so this says that there is no gap
+        if last - first == len(slots) - 1 and (np.diff(slots) == 1).all():
             return slice(first, last + 1)
     keys = np.empty((len(spans), len(seen[-1])), dtype=np.int64)
     for line, slots in zip(keys, seen, strict=True):

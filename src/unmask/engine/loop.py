@@ -13,6 +13,7 @@ import torch
 from unmask.checkpoints.directory import open_checkpoint
 from unmask.checkpoints.weights import Progress
 from unmask.engine import wire
+from unmask.engine.lookahead import Lookahead, by_request
 from unmask.engine.options import EngineOptions
 from unmask.engine.pages import PAGE_TOKENS, PageLedger, pages_for
 from unmask.engine.runner import Commit, Runner
@@ -57,6 +58,7 @@ class EngineLoop:
         self._pages = PageLedger(_cache_pages(options, model, self.model.context_length))
         self._runner = _new_runner(model, self._pages.total)
         self._scheduler = Scheduler(options.max_running, options.max_rows, self._pages)
+        self._lookahead = Lookahead(self._runner, self._pages)
         self._inbox: queue.SimpleQueue[wire.Command] = queue.SimpleQueue()
         self._stopping = False
 
@@ -105,20 +107,23 @@ class EngineLoop:
                 self._stopping = True
 
     def _execute(self, spans: list[Span]) -> list[CanvasEvent]:
-        try:
-            commits = self._runner.execute(spans)
-        except Exception as error:
-            return self._fail(spans, error)
-        self.stats.steps += 1
-        now = time.monotonic()
-        return [event for commit in commits if (event := self._advance(commit, now)) is not None]
+        with self._lookahead.drafts(spans, self._scheduler.room) as drafts:
+            try:
+                commits = self._runner.execute([*spans, *drafts])
+            except Exception as error:
+                return self._fail(spans, error)
+            self.stats.steps += 1
+            now = time.monotonic()
+            events = [self._advance(own, drafted, now) for own, *drafted in by_request(commits)]
+        return [event for event in events if event is not None]
 
-    def _advance(self, commit: Commit, now: float) -> CanvasEvent | None:
+    def _advance(self, commit: Commit, drafted: list[Commit], now: float) -> CanvasEvent | None:
         """Apply one request's commits; its event, if there is news. A broken invariant ends that request only."""
         sequence = commit.span.sequence
-        self.stats.rows += commit.span.rows * sequence.streams
+        self.stats.rows += sum(each.span.rows for each in (commit, *drafted)) * sequence.streams
         try:
             self.stats.tokens_committed += sequence.apply(commit.span.window, commit.decision, now)
+            self.stats.tokens_committed += self._lookahead.follow(sequence, drafted, now)
         except EngineFaultError as error:
             self._scheduler.remove(sequence.request_id)
             return CanvasEvent.failure(sequence.request_id, error.code, error.message)

@@ -5,7 +5,7 @@ Everything the host knows goes to the device before the forward; what was decide
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unmask.decoding.propose import Proposals, propose
-from unmask.decoding.windows import Decision
+from unmask.decoding.windows import Decision, Outlook
 from unmask.engine.batch import Candidates, Ints, Layout, candidates, lay_out, step_context
 from unmask.engine.commits import CommitPlan
 from unmask.engine.pages import PAGE_TOKENS
 from unmask.engine.proposals import Part, PartMaker
 from unmask.engine.scheduler import Span
+from unmask.engine.sequence import Sequence
 from unmask.models.base import Model, SelfConditionedModel, StepContext
 
 # Rows go through the head in parts whose float32 logits take at most this many bytes. Proposing makes several copies
@@ -62,11 +63,24 @@ class Runner:
             hidden = self._with_kept_rows(layout, hidden)
         proposals = self._propose(parts, len(open_.rows), hidden, step)
         decided = torch.where(plan.decide(proposals.token, proposals.score), proposals.token, -1)
-        if not self._renoises:
+        if not self._renoises and not any(span.sequence.params.lookahead for span in spans):
             return _commits(layout, open_, decided.cpu().numpy())
-        # One transfer for all that a renoised canvas goes by.
+        # One transfer for all that a renoised canvas, or a guess at what comes next, goes by.
         bits = torch.stack([decided, proposals.likeliest, proposals.score.view(torch.int64)]).cpu().numpy()
-        return _commits(layout, open_, bits[0], bits[1], -bits[2].view(np.float64))
+        return _commits(layout, open_, bits[0], bits[1], bits[2].view(np.float64))
+
+    @torch.inference_mode()
+    def adopt(self, draft: Span, sequence: Sequence, positions: Ints) -> None:
+        """Keep for ``sequence`` what its ``draft`` computed: keys and values of ``positions``, and the left row."""
+        for unconditional in (False, True)[: sequence.streams]:
+            if len(positions):
+                slots = np.stack([s.slots(unconditional)[positions] for s in (draft.sequence, sequence)])
+                self._cache.copy(*torch.from_numpy(slots).to(self.model.device))
+            if len(self._kept_rows) and draft.window.left >= draft.window.start:
+                source, target = (
+                    replace(draft, sequence=s, unconditional=unconditional) for s in (draft.sequence, sequence)
+                )
+                self._kept_rows[target.first_page] = self._kept_rows[source.first_page]
 
     def _with_kept_rows(self, layout: Layout, hidden: Tensor) -> Tensor:
         """Append each span's kept row; then keep the row that its coming windows will need."""
@@ -112,7 +126,7 @@ def _commits(
     open_: Candidates,
     decided: Ints,
     likeliest: Ints | None = None,
-    entropy: NDArray[np.float64] | None = None,
+    score: NDArray[np.float64] | None = None,
 ) -> list[Commit]:
     """``decided`` [M] holds the committed tokens, and -1 where nothing was committed; candidates come span by span."""
     borders = np.searchsorted(open_.spans, np.arange(len(layout.spans) + 1))
@@ -120,10 +134,10 @@ def _commits(
     for span, begin, end in zip(layout.spans, borders, borders[1:], strict=False):
         if span.unconditional:
             continue
-        tokens = decided[begin:end]
+        positions, tokens = open_.positions[begin:end], decided[begin:end]
         hit = tokens >= 0
-        decision = Decision(open_.positions[begin:end][hit], tokens[hit])
-        if likeliest is not None and entropy is not None:
-            decision.likeliest, decision.entropy = likeliest[begin:end], entropy[begin:end]
+        decision = Decision(positions[hit], tokens[hit])
+        if likeliest is not None and score is not None:
+            decision.outlook = Outlook(positions, likeliest[begin:end], score[begin:end])
         commits.append(Commit(span, decision))
     return commits

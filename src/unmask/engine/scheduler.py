@@ -38,7 +38,10 @@ class Span:
 
 
 class Scheduler:
-    """Waiting and running requests. A request is in exactly one of the two, or gone."""
+    """Waiting and running requests. A request is in exactly one of the two, or gone.
+
+    ``room``: rows of the planned step that no request wants; none while requests wait.
+    """
 
     def __init__(self, max_running: int, max_rows: int, pages: PageLedger) -> None:
         self.waiting: deque[Sequence] = deque()
@@ -46,6 +49,7 @@ class Scheduler:
         self.pages = pages
         self._max_running = max_running
         self._max_rows = max_rows
+        self.room = 0
         self._deficit = 0
 
     @property
@@ -60,7 +64,7 @@ class Scheduler:
     def plan(self, now: float) -> list[Span]:
         """The next step: a window of every running request, then of those admitted now."""
         budget = self._max_rows + self._deficit - sum(map(_most_rows, self.running.values()))
-        spans = [Span(sequence, sequence.denoiser.next_window()) for sequence in self.running.values()]
+        spans = [Span(sequence, sequence.next_window()) for sequence in self.running.values()]
         blocked = False
         while self.waiting and len(self.running) < self._max_running:
             head = self.waiting[0]
@@ -72,10 +76,11 @@ class Scheduler:
             self.waiting.popleft()
             self.running[head.request_id] = head
             head.admit(self.pages.take(head.pages_needed), now)
-            spans.append(Span(head, head.denoiser.next_window()))
+            spans.append(Span(head, head.next_window()))
             budget -= rows
         waits_for_rows = self.waiting and len(self.running) < self._max_running and not blocked
         self._deficit = max(budget, 0) if waits_for_rows else 0
+        self.room = 0 if self.waiting else max(budget, 0)
         return spans
 
     def remove(self, request_id: str) -> Sequence | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
+from copy import copy, deepcopy
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from unmask.decoding.canvas import Canvas
 from unmask.decoding.full_attention import FullAttentionDenoiser
 from unmask.decoding.renoise import RenoiseDenoiser
 from unmask.decoding.sub_block import SubBlockDenoiser
-from unmask.decoding.windows import Decision, Denoiser, Window
+from unmask.decoding.windows import Decision, Denoiser, Outlook, Window
 from unmask.engine.pages import PAGE_TOKENS, pages_for
 from unmask.errors import EngineFaultError
 from unmask.events import CanvasEvent, RequestStats
@@ -30,7 +30,8 @@ _DENOISERS: dict[DenoiserKind, Callable[[Canvas, DecodingParams, ModelInfo], Den
 class Sequence:
     """The live state of one request. Times are seconds on the loop's clock, passed in.
 
-    ``adapter``: the number of the adapter that its rows go through, if any.
+    ``adapter``: the number of the adapter that its rows go through, if any. ``step`` counts the decisions applied.
+    ``outlook``: what the last forward proposed, if the request looks ahead. ``parent``: what a draft is a fork of.
     """
 
     def __init__(
@@ -51,6 +52,10 @@ class Sequence:
         self.pages: list[int] = []
         self._slots: list[NDArray[np.int64]] = []
         self.stats = RequestStats()
+        self.step = 0
+        self.outlook: Outlook | None = None
+        self.parent: Sequence | None = None
+        self._window: Window | None = None
         self._told = len(prompt_ids)
         self._arrived = now
 
@@ -84,22 +89,49 @@ class Sequence:
         """Cache slots of all positions [length]."""
         return self._slots[unconditional]
 
-    def apply(self, window: Window, decision: Decision, now: float) -> int:
-        """Take the decision on ``window``; the number of positions newly decided.
+    def next_window(self) -> Window:
+        """The coming forward; the same one until a decision is applied."""
+        if self._window is None:
+            self._window = self.denoiser.next_window()
+        return self._window
 
-        Raises ``EngineFaultError`` for a request that takes more forwards than any can need.
+    def fork(self, decision: Decision) -> Sequence:
+        """This request as it would be if its coming forward decided ``decision``; it needs slots of its own."""
+        fork = copy(self)
+        fork.canvas, fork.denoiser = deepcopy((self.canvas, self.denoiser), {id(self.params): self.params})
+        fork.denoiser.apply(decision)
+        fork.step, fork.parent, fork._window = self.step + 1, self, None
+        return fork
+
+    def borrow(self, pages: list[int]) -> None:
+        """Take over ``pages`` for the rows of the coming window, in each stream; all other slots stay the parent's."""
+        self.pages = pages
+        rows = slice(self.next_window().start, self.next_window().end)
+        firsts = np.array(pages, dtype=np.int64).reshape(self.streams, -1, 1) * PAGE_TOKENS
+        borrowed = (firsts + np.arange(PAGE_TOKENS)).reshape(self.streams, -1)[:, : rows.stop - rows.start]
+        self._slots = [slots.copy() for slots in self._slots]
+        for slots, own in zip(self._slots, borrowed, strict=True):
+            slots[rows] = own
+
+    def apply(self, window: Window, decision: Decision, now: float, foreseen: bool = False) -> int:
+        """Take the decision on ``window``; the number of positions newly decided. A ``foreseen`` one came from a draft
+        and cost no forward of its own.
+
+        Raises ``EngineFaultError`` for a request that takes more steps than any can need.
         """
         newly = self.denoiser.apply(decision)
+        self.step, self.outlook, self._window = self.step + 1, decision.outlook, None
         stats = self.stats
-        stats.forwards += 1
+        if not foreseen:
+            stats.forwards += 1
+            stats.canvas_tokens += (window.end - window.start) * self.streams
         stats.committed += newly
         stats.blocks = self.denoiser.blocks_begun
-        stats.canvas_tokens += (window.end - window.start) * self.streams
         stats.total = now - self._arrived
         if stats.first_block is None and (self.canvas.first_block_decided or self.canvas.finish):
             stats.first_block = stats.total
-        if not self.canvas.finish and stats.forwards >= self.denoiser.most_forwards:
-            raise EngineFaultError(f"{stats.forwards} forwards did not decide {self.canvas.length} positions.")
+        if not self.canvas.finish and self.step >= self.denoiser.most_forwards:
+            raise EngineFaultError(f"{self.step} forwards did not decide {self.canvas.length} positions.")
         return newly
 
     def event(self) -> CanvasEvent | None:

@@ -63,6 +63,11 @@ class KeyValueCache:
         self.layers = layers
         self.predicted = predicted
 
+    def copy(self, source: Tensor, target: Tensor) -> None:
+        """What the slots ``source`` [n] int64 hold of keys and values, the slots ``target`` [n] hold as well."""
+        for layer in self.layers:
+            layer[target] = layer[source]
+
 
 class Model(ABC):
     """A loaded model: ``forward`` gives hidden rows, ``head`` the logits of those rows that need them.

@@ -40,9 +40,9 @@ class UnmaskOptions(WireModel):
     early_exit: bool | None = None
     end_tokens: str | None = None
     cfg_scale: float | None = None
+    lookahead: int | None = None
     canvas: Literal["frames"] | None = None
     ignore_eos: bool | None = None
-    lookahead: Annotated[Any, Only()] = None
     priority: Annotated[Any, Only()] = None
     deadline_ms: Annotated[Any, Only()] = None
 
@@ -70,6 +70,8 @@ class GenerationReport(msgspec.Struct, frozen=True):
     queue_ms: float
     ttfb_ms: float | None
     total_ms: float
+    drafts: int
+    drafts_accepted: int
     applied: dict[str, Any]
     engine: str = ENGINE
 
@@ -86,6 +88,8 @@ class GenerationReport(msgspec.Struct, frozen=True):
             queue_ms=_milliseconds(stats.queued),
             ttfb_ms=None if stats.first_block is None else _milliseconds(stats.first_block),
             total_ms=_milliseconds(stats.total),
+            drafts=stats.drafts,
+            drafts_accepted=stats.drafts_accepted,
             applied=completion.applied.applied(),
         )
 
