@@ -26,14 +26,7 @@ SETTINGS = {
     "threshold, 1.0": ("block_causal", {"rule": "threshold", "threshold": 1.0}),
     "low_confidence, a token a step": ("block_causal", {"rule": "low_confidence"}),
     "low_confidence, 8 steps a block": ("block_causal", {"rule": "low_confidence", "steps": 8}),
-    "sequential": ("block_causal", {"rule": "sequential"}),
-    "entropy": ("block_causal", {"rule": "entropy"}),
     "full attention, threshold, 0.9": ("full", {"rule": "threshold", "threshold": 0.9, "max_tokens": 64}),
-    "full attention, low_confidence": ("full", {"rule": "low_confidence", "max_tokens": 64}),
-    "full attention, low_confidence, dual cache": (
-        "full",
-        {"rule": "low_confidence", "cache": "dual", "max_tokens": 64},
-    ),
 }
 
 

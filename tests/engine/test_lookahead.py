@@ -224,14 +224,15 @@ def test_no_drafts_while_requests_wait():
     assert results["first"].ids == results["second"].ids
 
 
+@pytest.mark.parametrize("limit", ["max_rows", "draft_rows"])
 @pytest.mark.parametrize("max_rows", [1, 40, 70, 100])
-def test_drafts_take_no_rows_beyond_the_budget(max_rows):
-    loop = make_loop(EMBEDDED_MODEL, max_running=4, max_rows=max_rows)
+def test_drafts_take_no_rows_beyond_the_budget(limit, max_rows):
+    loop = make_loop(EMBEDDED_MODEL, max_running=4, **{limit: max_rows})
     submit(loop, "only", PROMPT, rule="low_confidence", max_tokens=40, ignore_eos=True, lookahead=16)
     rows, results = rows_of_steps(loop)
     drafts = results["only"].stats.drafts
     assert max(rows[1:]) <= max(max_rows, 32)  # a request's own: a finished block and the next
-    assert (drafts == 0) == (max_rows < 48)
+    assert (drafts == 0) == (max_rows < (48 if limit == "max_rows" else 32))
 
 
 def test_drafts_take_no_pages_that_are_not_there():

@@ -8,7 +8,8 @@ stands where a draft stood, token for token and window for window, the draft's d
 Hence tokens, and every canvas on the way, are those of decoding step by step, in fewer forwards. (The idea is that of
 FreeDave, arXiv 2510.00294, and of self-speculative decoding, arXiv 2510.04147.)
 
-Drafts only take rows and pages that no request wants, and none while requests wait.
+Drafts only take rows and pages that no request wants, and none while requests wait, or while the step is so large
+without them that more rows make it longer.
 """
 
 from __future__ import annotations
@@ -40,13 +41,15 @@ class Lookahead:
     other order, and after both the request is back on the chain.
     """
 
-    def __init__(self, runner: Runner, pages: PageLedger) -> None:
+    def __init__(self, runner: Runner, pages: PageLedger, most_rows: int) -> None:
         self._runner = runner
         self._pages = pages
+        self._most_rows = most_rows
 
     @contextmanager
     def drafts(self, spans: list[Span], room: int) -> Iterator[list[Span]]:
         """Drafts for ``spans`` in at most ``room`` rows, each request's first ones first; they hold pages meanwhile."""
+        room = min(room, self._most_rows - sum(span.rows * span.sequence.streams for span in spans))
         drafts: list[Span] = []
         try:
             parents = [span for span in spans if span.sequence.outlook is not None]

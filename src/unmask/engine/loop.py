@@ -58,7 +58,7 @@ class EngineLoop:
         self._pages = PageLedger(_cache_pages(options, model, self.model.context_length))
         self._runner = _new_runner(model, self._pages.total)
         self._scheduler = Scheduler(options.max_running, options.max_rows, self._pages)
-        self._lookahead = Lookahead(self._runner, self._pages)
+        self._lookahead = Lookahead(self._runner, self._pages, options.draft_rows)
         self._inbox: queue.SimpleQueue[wire.Command] = queue.SimpleQueue()
         self._stopping = False
 
