@@ -21,6 +21,7 @@ class RequestStats(msgspec.Struct, array_like=True):
     ``canvas_tokens``: positions sent through the model, prompt and shadows included, in each stream of a request.
     ``committed``: tokens committed, those beyond the end of the text included. ``blocks``: blocks begun.
     ``cached``: prompt positions whose keys and values were known. ``evictions``: how often others needed its pages.
+    ``drafts``: coming steps that were guessed and computed ahead, ``drafts_accepted`` those that were guessed right.
     Times are seconds since the engine received the request; ``first_block`` is None until that block is complete.
     ``relaxed``: parameters that a service class changed when the request was admitted. ``estimates``: the forwards
     that the request was expected to take in all, on arrival and after its first block; None where it was too early
@@ -38,6 +39,8 @@ class RequestStats(msgspec.Struct, array_like=True):
     evictions: int = 0
     relaxed: dict[str, Any] = {}
     estimates: tuple[float | None, float | None] = (None, None)
+    drafts: int = 0
+    drafts_accepted: int = 0
 
 
 class TokenLogprob(msgspec.Struct, array_like=True, frozen=True):

@@ -83,7 +83,8 @@ class GenerationParams:
     ``confidence_eos_eot_inf`` and ``logits_eos_inf``); ``min_tokens`` forbids them at the first positions.
     ``cfg_scale`` is LLaDA's classifier-free guidance: each forward also runs the canvas with its prompt masked.
     ``logprobs`` asks for the log-probability of every token, and of so many alternatives (0 to 20). ``logit_bias``, by
-    token id, is added to the logits before anything looks at them. ``priority``, ``deadline_ms``, ``timeout_ms`` and
+    token id, is added to the logits before anything looks at them. ``lookahead``: most coming steps that a forward may
+    compute ahead, as drafts (``engine/lookahead.py``). ``priority``, ``deadline_ms``, ``timeout_ms`` and
     ``service_class`` are checked by ``terms.py``. ``regex``, ``choices``, ``json_schema`` or ``template`` (with
     ``holes``) say what the answer must look like.
     """
@@ -131,6 +132,7 @@ class GenerationParams:
     cfg_scale: float | None = None
     logprobs: int | None = None
     logit_bias: dict[int, float] | None = None
+    lookahead: int | None = None
     frames: bool = False
     priority: str | None = None
     deadline_ms: int | None = None
@@ -196,6 +198,7 @@ class DecodingParams(msgspec.Struct, frozen=True, kw_only=True):
     min_tokens: int
     end_tokens: str
     cfg_scale: float
+    lookahead: int
     frames: bool
     logprobs: int | None = None
     logit_bias: dict[int, float] = {}
@@ -221,7 +224,9 @@ class RuleTraits:
     ``pipelined``: several blocks may be live at once. ``edits``: committed tokens may be replaced; ``remasks``: masked
     again, with ``shadows`` by how sure the model is of them where it cannot see them. ``looks_ahead``: it may commit
     the masks beyond the block too. ``renoises``: what it does not accept becomes noise, and ``steps`` counts the
-    forwards of a canvas. ``defaults`` go before those of the model's family, which are meant for its own rules.
+    forwards of a canvas. ``foreseeable``: what it decides can be guessed from the proposals of the forward before, and
+    follows from nothing but canvas and proposals. ``defaults`` go before those of the model's family, which are meant
+    for its own rules.
     """
 
     options: tuple[str, ...]
@@ -233,6 +238,7 @@ class RuleTraits:
     shadows: bool = False
     looks_ahead: bool = False
     renoises: bool = False
+    foreseeable: bool = True
     defaults: Mapping[str, float | int | str] = field(default_factory=dict)
 
     @property
@@ -255,20 +261,22 @@ RULE_TRAITS: dict[str, RuleTraits] = {
     "maskgit_plus": RuleTraits(("steps", "alg_temp"), "annealed"),
     "topk_margin": RuleTraits(("steps", "alg_temp"), "annealed"),
     "entropy": RuleTraits(("steps", "alg_temp"), "annealed"),
-    "origin": RuleTraits(("steps",), "annealed", ranked=False),
+    "origin": RuleTraits(("steps",), "annealed", ranked=False, foreseeable=False),
     "d2f": RuleTraits(_D2F, pipelined=True),
     "joint_threshold": RuleTraits(
         ("threshold", "edit_threshold", "max_edit_steps", "min_commits"), "fixed", edits=True
     ),
     # Its canvas's text is the likeliest tokens, whatever was accepted on the way there.
-    "entropy_bound": RuleTraits(_RENOISE, ranked=False, renoises=True),
+    "entropy_bound": RuleTraits(_RENOISE, ranked=False, renoises=True, foreseeable=False),
     "eb": RuleTraits(("entropy_bound", "score"), defaults={"score": "entropy"}),
     "local_leap": RuleTraits(("threshold", "anchor_threshold", "radius"), defaults={"threshold": 0.75}),
     "hierarchy": RuleTraits(("threshold", "low_threshold"), defaults={"threshold": 0.9}),
-    "credit": RuleTraits(_CREDIT, defaults={"threshold": 0.9}),
-    "klass": RuleTraits(("threshold", "kl_threshold", "steps"), "even", defaults={"threshold": 0.9}),
-    "prophet": RuleTraits(("gap_threshold", "steps"), "even", looks_ahead=True),
-    "saber": RuleTraits(("min_commits",), "fixed", remasks=True, defaults={"min_commits": 2}),
-    "wino": RuleTraits(("threshold", "verify_threshold"), remasks=True, shadows=True, defaults={"threshold": 0.6}),
+    "credit": RuleTraits(_CREDIT, foreseeable=False, defaults={"threshold": 0.9}),
+    "klass": RuleTraits(("threshold", "kl_threshold", "steps"), "even", foreseeable=False, defaults={"threshold": 0.9}),
+    "prophet": RuleTraits(("gap_threshold", "steps"), "even", looks_ahead=True, foreseeable=False),
+    "saber": RuleTraits(("min_commits",), "fixed", remasks=True, foreseeable=False, defaults={"min_commits": 2}),
+    "wino": RuleTraits(
+        ("threshold", "verify_threshold"), remasks=True, shadows=True, foreseeable=False, defaults={"threshold": 0.6}
+    ),
 }
 ALL_RULE_OPTIONS = tuple(dict.fromkeys(option for traits in RULE_TRAITS.values() for option in traits.options))

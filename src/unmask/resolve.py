@@ -77,6 +77,7 @@ def resolve(
         min_tokens=min_tokens,
         end_tokens=_end_tokens(params.end_tokens, rule),
         cfg_scale=_cfg_scale(said, model, rule),
+        lookahead=_lookahead(said, rule),
         frames=said.flag("frames"),
         logprobs=None if params.logprobs is None else said.integer("logprobs", 0, 0, MAX_LOGPROBS),
         logit_bias=_logit_bias(params.logit_bias or {}, model),
@@ -337,6 +338,18 @@ def _logit_bias(bias: dict[int, float], model: ModelInfo) -> dict[int, float]:
                 f"'logit_bias' of token {token} is {value!r}; it must be a number from -100 to 100.", param="logit_bias"
             )
     return {token: float(value) for token, value in bias.items()}
+
+
+def _lookahead(said: _Said, rule: str) -> int:
+    drafts = said.integer("lookahead", 0, 0, 16, "It counts the steps that a forward may compute ahead.")
+    chance = "its 'alg_temp'" if said.number("alg_temp", 0.0, 0.0, 100.0) else ""
+    if drafts and (chance or not RULE_TRAITS[rule].foreseeable):
+        raise UnsupportedValueError(
+            f"What rule '{rule}' commits next cannot be foreseen{chance and ' under ' + chance}.",
+            hint="Leave it out, or choose another rule.",
+            param="lookahead",
+        )
+    return drafts
 
 
 def _top_p(said: _Said) -> float:

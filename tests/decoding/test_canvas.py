@@ -10,7 +10,7 @@ from tests.infos import model_info
 from unmask.decoding.block_causal import BlockState
 from unmask.decoding.grid import Grid
 from unmask.decoding.pace import even, pace
-from unmask.decoding.windows import Decision
+from unmask.decoding.windows import Decision, Outlook
 from unmask.engine.sequence import Sequence
 from unmask.params import RULE_TRAITS, GenerationParams
 from unmask.resolve import resolve
@@ -203,7 +203,8 @@ def test_a_renoised_canvas_ends_in_time(data, prompt, max_tokens, steps):
         accepted = data.draw(st.lists(st.integers(window.canvas_start, window.end - 1), unique=True))
         likeliest = np.array(data.draw(st.lists(st.integers(1, 2), min_size=size, max_size=size)))
         entropy = np.full(size, data.draw(st.sampled_from([0.0, 1.0])))
-        denoiser.apply(Decision(accepted, [7] * len(accepted), likeliest, entropy))
+        outlook = Outlook(np.arange(window.canvas_start, window.end), likeliest, -entropy)
+        denoiser.apply(Decision(accepted, [7] * len(accepted), outlook))
         if canvas.finish is None and denoiser.step:
             assert all(canvas.tokens[position] == 7 for position in accepted)
         assert forwards <= denoiser.most_forwards

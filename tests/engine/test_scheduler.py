@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from tests.infos import model_info
-from unmask.decoding.windows import Decision
+from unmask.decoding.windows import Decision, Outlook
 from unmask.engine.memory import KeyValueMemory
 from unmask.engine.pages import PAGE_TOKENS, PageLedger, pages_for
 from unmask.engine.scheduler import Scheduler, Span
@@ -99,10 +100,8 @@ class SchedulerMachine(RuleBasedStateMachine):
             masked = [p for p in range(segment.start, segment.end) if sequence.canvas.masked[p]]
             decision = Decision(masked[:2], [3] * len(masked[:2]))
             if sequence.denoiser.unit == 1:
-                size = segment.end - segment.start
-                decision.likeliest = sequence.canvas.tokens[segment.start : segment.end] * 0 + 3
-                decision.entropy = sequence.canvas.tokens[segment.start : segment.end] * 0.0
-                assert len(decision.likeliest) == size
+                positions = np.arange(segment.start, segment.end)
+                decision.outlook = Outlook(positions, positions * 0 + 3, positions * 0.0)
         sequence.apply(window, decision, self.now)
         if sequence.canvas.finish is not None:
             self.scheduler.remove(sequence.request_id)

@@ -83,7 +83,7 @@ class Simulation:
 
     def __init__(self):
         self.now = 0.0
-        self.scheduler = Scheduler(16, 4096, PageLedger(200))
+        self.scheduler = Scheduler(16, 4096, KeyValueMemory(PageLedger(200)))
         self.finished = 0
 
     def step(self) -> list[str]:

@@ -26,7 +26,7 @@ def family(request):
 @pytest.fixture(scope="module")
 def loops(golden):
     return {
-        base: make_loop(golden / base / "ckpt", adapter=str(golden / "d2f" / f"{base}_adapter"))
+        base: make_loop(golden / base / "ckpt", adapter=str(golden / "d2f" / f"{base}_adapter"), prefix_cache=False)
         for base in ("llada", "dream")
     }
 

@@ -68,8 +68,9 @@ def test_trajectory(loops, recorded, name, monkeypatch):
         (commit,) = execute(spans)
         accepted = np.flatnonzero(of_case["accepted"][steps].numpy()) + start
         assert commit.decision.positions.tolist() == accepted.tolist()
-        assert commit.decision.likeliest.tolist() == of_case["argmax"][steps].tolist()
-        np.testing.assert_allclose(commit.decision.entropy, of_case["entropy"][steps].numpy(), atol=1e-4, rtol=1e-4)
+        outlook = commit.decision.outlook
+        assert outlook.likeliest.tolist() == of_case["argmax"][steps].tolist()
+        np.testing.assert_allclose(-outlook.score, of_case["entropy"][steps].numpy(), atol=1e-4, rtol=1e-4)
         steps += 1
         return [commit]
 

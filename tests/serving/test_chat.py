@@ -48,6 +48,7 @@ def test_an_answer_has_text_usage_and_report(client):
         {"max_tokens": 70, "extra_body": {"unmask": {"rule": "d2f", "ignore_eos": True}}},
         {"extra_body": {"unmask": {"rule": "low_confidence", "steps": 4, "block_length": 8}}},
         {"extra_body": {"unmask": {"factor": 0.7}}},
+        {"extra_body": {"unmask": {"rule": "low_confidence", "lookahead": 4}}},
         {"extra_body": {"min_tokens": 12}},
         {"extra_body": {"unmask": {"early_exit": True, "end_tokens": "last", "cfg_scale": 0.5}}},
     ],

@@ -44,6 +44,9 @@ Attention = Annotated[
 ]
 MaxRunning = Annotated[int, typer.Option(envvar="UNMASK_MAX_RUNNING", min=1, help="Requests that share a step.")]
 MaxRows = Annotated[int, typer.Option(envvar="UNMASK_MAX_ROWS", min=1, help="Positions through the model in one step.")]
+DraftRows = Annotated[
+    int, typer.Option(envvar="UNMASK_DRAFT_ROWS", min=0, help="Positions up to which lookahead fills a step.")
+]
 KvTokens = Annotated[
     int, typer.Option(envvar="UNMASK_KV_TOKENS", min=0, help="Key/value capacity in tokens; 0 derives it.")
 ]

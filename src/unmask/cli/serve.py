@@ -45,6 +45,7 @@ def serve(
     request_timeout: options.RequestTimeout = 0,
     service_class: options.ServiceClasses = [],  # noqa: B006
     max_rows: options.MaxRows = 4096,
+    draft_rows: options.DraftRows = 512,
     kv_tokens: options.KvTokens = 0,
     max_context: options.MaxContext = 0,
     prefix_cache: options.PrefixCache = True,
@@ -74,6 +75,7 @@ def serve(
         attention=attention,
         max_running=max_running,
         max_rows=max_rows,
+        draft_rows=draft_rows,
         kv_tokens=kv_tokens,
         max_context=max_context,
         prefix_cache=prefix_cache,

@@ -87,6 +87,7 @@ class BlockCausalDenoiser:
         self._live_rows = params.max_live_blocks * params.block_length
         self._prefill_end = self._first if params.cache != "none" else 0
         self._chunk_end = 0
+        self._opened = False  # for the coming forward
 
     @property
     def final(self) -> int:
@@ -146,6 +147,7 @@ class BlockCausalDenoiser:
         if self._chunk_end:
             self.cached, self._chunk_end = self._chunk_end, 0
             return 0
+        self._opened = False
         self.cached = self._next_cached()
         for block in self.blocks:
             if block.state is BlockState.TO_CACHE:
@@ -173,6 +175,9 @@ class BlockCausalDenoiser:
 
     def _open(self) -> None:
         """At most one new block per step, behind the last one."""
+        if self._opened:
+            return
+        self._opened = True
         last = self.blocks[-1]
         active = sum(block.state is BlockState.ACTIVE for block in self.blocks)
         if (

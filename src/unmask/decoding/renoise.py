@@ -98,9 +98,8 @@ class RenoiseDenoiser:
         if self._chunk_end:
             self.cached, self._chunk_end = self._chunk_end, 0
             return 0
-        likeliest, entropy = decision.likeliest, decision.entropy
-        assert likeliest is not None
-        assert entropy is not None
+        assert decision.outlook is not None
+        likeliest, entropy = decision.outlook.likeliest, -decision.outlook.score
         self.cached = self.start
         self.step += 1
         same = self._likeliest is not None and bool((likeliest == self._likeliest).all())

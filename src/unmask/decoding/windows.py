@@ -90,19 +90,28 @@ class Window:
         return self.count - len(self.shadows) + np.searchsorted(self.shadows, positions)
 
 
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What one forward proposed, committed or not: at ``positions`` [M] int64, ascending, the ``likeliest`` token int64
+    and the proposal's ``score`` float64.
+    """
+
+    positions: NDArray[np.int64]
+    likeliest: NDArray[np.int64]
+    score: NDArray[np.float64]
+
+
 @dataclass(slots=True)
 class Decision:
     """What one forward decided: ``tokens`` become final at ``positions`` (or for now, in a canvas that is renoised).
 
-    What stands at ``masked_again`` becomes a mask. ``likeliest`` int64 and ``entropy`` float64 are those of all
-    positions of the segment, in order, for denoisers that look at them; otherwise None. ``logprobs``, by position, are
-    there if the request asked for them.
+    What stands at ``masked_again`` becomes a mask. ``outlook`` is there for denoisers that look at it, and for requests
+    that look ahead; ``logprobs``, by position, if the request asked for them.
     """
 
     positions: Positions
     tokens: Positions
-    likeliest: NDArray[np.int64] | None = None
-    entropy: NDArray[np.float64] | None = None
+    outlook: Outlook | None = None
     logprobs: dict[int, TokenLogprob] | None = None
     masked_again: Positions = field(default_factory=list)
 

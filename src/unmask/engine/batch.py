@@ -138,6 +138,7 @@ def candidates(layout: Layout, shifted: bool) -> Candidates:
     rows: list[Ints] = []
     positions: list[Ints] = []
     decided: list[Ints] = []
+    left = _left_rows(layout) if shifted else []
     for index, (span, first_row) in enumerate(zip(layout.spans, layout.first_rows, strict=False)):
         canvas, window = span.sequence.canvas, span.window
         for segment in window.segments:
@@ -148,7 +149,7 @@ def candidates(layout: Layout, shifted: bool) -> Candidates:
             position = offset + segment.start
             row = window.rows_of(position - shifted) + first_row
             if row[0] < first_row:
-                row[0] = layout.total_rows + index
+                row[0] = left[index]
             if len(window.shadows):
                 row = np.where(open_[offset], row, window.shadow_rows_of(position) + first_row)
             spans.append(index)
@@ -165,7 +166,7 @@ def candidates(layout: Layout, shifted: bool) -> Candidates:
         offsets=_joined(offsets),
         positions=_joined(positions),
         rows=row_of_row,
-        unconditional_rows=_unconditional_rows(layout, span_of_row, row_of_row),
+        unconditional_rows=_unconditional_rows(layout, span_of_row, row_of_row, left),
         decided=_joined(decided),
     )
 
@@ -174,15 +175,34 @@ def _joined(parts: list[Ints]) -> Ints:
     return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
 
 
-def _unconditional_rows(layout: Layout, spans: Ints, rows: Ints) -> Ints:
-    twins = {span.sequence.request_id: index for index, span in enumerate(layout.spans) if span.unconditional}
+def _left_rows(layout: Layout) -> list[int]:
+    """For each span the row left of its window: a kept one; a draft's may be one that its parent has in this step."""
+    spans = layout.spans
+    places = {(id(span.sequence), span.unconditional): place for place, span in enumerate(spans)}
+
+    def before(place: int) -> int:
+        parent = spans[place].sequence.parent
+        if parent is None:
+            return layout.total_rows + place
+        return after(places[id(parent), spans[place].unconditional])
+
+    def after(place: int) -> int:
+        window = spans[place].window
+        moved = window.left - window.start
+        return layout.first_rows[place] + moved if moved >= 0 else before(place)
+
+    return [before(place) for place in range(len(spans))]
+
+
+def _unconditional_rows(layout: Layout, spans: Ints, rows: Ints, left: list[int]) -> Ints:
+    twins = {id(span.sequence): place for place, span in enumerate(layout.spans) if span.unconditional}
     if not twins:
         return np.full(len(rows), -1)
-    twin_of = np.array([twins.get(span.sequence.request_id, -1) for span in layout.spans])[spans]
+    twin_of = np.array([twins.get(id(span.sequence), -1) for span in layout.spans])[spans]
     first_rows = np.array(layout.first_rows)
     in_window = rows + first_rows[twin_of] - first_rows[spans]
-    kept = layout.total_rows + twin_of
-    return np.where(twin_of < 0, -1, np.where(rows < layout.total_rows, in_window, kept))
+    own = (rows >= first_rows[spans]) & (rows < first_rows[spans + 1])
+    return np.where(twin_of < 0, -1, np.where(own, in_window, np.array(left)[twin_of] if left else -1))
 
 
 def _groups(spans: list[Span]) -> list[tuple[int, int]]:

@@ -16,6 +16,7 @@ from unmask.checkpoints.weights import Progress
 from unmask.engine import wire
 from unmask.engine.estimate import LevelEstimator
 from unmask.engine.fit import check_fit
+from unmask.engine.lookahead import Lookahead, by_request
 from unmask.engine.memory import KeyValueMemory
 from unmask.engine.options import EngineOptions
 from unmask.engine.pages import PAGE_TOKENS, PageLedger, pages_for
@@ -74,6 +75,7 @@ class EngineLoop:
         self._memory = KeyValueMemory(self._pages)
         self._scheduler = Scheduler(options.max_running, options.max_rows, self._memory, options.service_classes)
         self._estimates = LevelEstimator()
+        self._lookahead = Lookahead(self._runner, self._pages, options.draft_rows)
         self._inbox: queue.SimpleQueue[wire.Command] = queue.SimpleQueue()
         self._stopping = False
 
@@ -134,22 +136,25 @@ class EngineLoop:
         return [event for _, event in ended]
 
     def _execute(self, spans: list[Span]) -> list[CanvasEvent]:
-        try:
-            commits = self._runner.execute(spans)
-        except Exception as error:
-            return self._fail(spans, error)
-        self.stats.steps += 1
-        now = time.monotonic()
-        return [event for commit in commits if (event := self._advance(commit, now)) is not None]
+        with self._lookahead.drafts(spans, self._scheduler.room) as drafts:
+            try:
+                commits = self._runner.execute([*spans, *drafts])
+            except Exception as error:
+                return self._fail(spans, error)
+            self.stats.steps += 1
+            now = time.monotonic()
+            events = [self._advance(own, drafted, now) for own, *drafted in by_request(commits)]
+        return [event for event in events if event is not None]
 
-    def _advance(self, commit: Commit, now: float) -> CanvasEvent | None:
+    def _advance(self, commit: Commit, drafted: list[Commit], now: float) -> CanvasEvent | None:
         """Apply one request's commits; its event, if there is news. NaN, or a broken invariant, ends that one only."""
         sequence = commit.span.sequence
-        self.stats.rows += commit.span.rows * sequence.streams
+        self.stats.rows += sum(each.span.rows for each in (commit, *drafted)) * sequence.streams
         try:
             if not commit.finite:
                 raise NotFiniteError("The model gave NaN or infinite logits.", hint=_NOT_FINITE_HINT)
             self.stats.tokens_committed += sequence.apply(commit.span.window, commit.decision, now)
+            self.stats.tokens_committed += self._lookahead.follow(sequence, drafted, now)
         except (EngineFaultError, NotFiniteError) as error:
             self._scheduler.remove(sequence.request_id)
             return CanvasEvent.failure(sequence.request_id, error.code, str(error))

@@ -16,6 +16,7 @@ _NAME = r"[A-Za-z0-9._-]{1,64}"
 _RANGES = (
     ("max_running", 1, 4096),
     ("max_rows", 1, 2**24),
+    ("draft_rows", 0, 2**24),
     ("kv_tokens", 0, 2**34),
     ("max_context", 0, 2**31),
     ("threads", 0, 1024),
@@ -37,6 +38,7 @@ class EngineOptions:
     """Which model, on which device, within which limits.
 
     ``max_running``: requests that share a step. ``max_rows``: positions through the model in one step.
+    ``draft_rows``: positions up to which a step is filled with the drafts of requests that look ahead.
     ``kv_tokens``: capacity of the key/value pages in tokens, two whole contexts at least; 0 derives it from
     ``max_running``, the context and the memory of the device. ``max_context``: prompt and canvas tokens of a request;
     0 takes the model's own limit. ``prefix_cache``: whether requests may use the keys and values that others have
@@ -59,6 +61,7 @@ class EngineOptions:
     attention: str | None = None
     max_running: int = 32
     max_rows: int = 4096
+    draft_rows: int = 512
     kv_tokens: int = 0
     max_context: int = 0
     prefix_cache: bool = True

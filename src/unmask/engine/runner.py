@@ -5,7 +5,7 @@ Everything the host knows goes to the device before the forward; what was decide
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -14,13 +14,14 @@ from torch import Tensor
 
 from unmask.decoding.constrained import propose_filling
 from unmask.decoding.propose import Proposals, propose
-from unmask.decoding.windows import Decision
+from unmask.decoding.windows import Decision, Outlook
 from unmask.engine.batch import Candidates, Ints, Layout, candidates, lay_out, step_context
 from unmask.engine.commits import MASKED_AGAIN, CommitPlan
 from unmask.engine.logprobs import StepLogprobs
 from unmask.engine.pages import PAGE_TOKENS
 from unmask.engine.proposals import Part, PartMaker
 from unmask.engine.scheduler import Span
+from unmask.engine.sequence import Sequence
 from unmask.models.base import Model, SelfConditionedModel, StepContext
 
 # Rows go through the head in parts whose float32 logits take at most this many bytes. Proposing makes several copies
@@ -71,11 +72,29 @@ class Runner:
         proposals = self._propose(parts, len(open_.rows), hidden, step, told)
         decided = plan.decide(proposals)
         decided.masked_fill_(proposals.score.isnan(), _NOT_FINITE)
-        if not self._renoises:
+        if not self._renoises and not any(span.sequence.params.lookahead for span in spans):
             return _commits(layout, open_, told, decided.cpu().numpy())
-        # One transfer for all that a renoised canvas goes by.
+        # One transfer for all that a renoised canvas, or a guess at what comes next, goes by.
         bits = torch.stack([decided, proposals.likeliest, proposals.score.view(torch.int64)]).cpu().numpy()
-        return _commits(layout, open_, told, bits[0], bits[1], -bits[2].view(np.float64))
+        return _commits(layout, open_, told, bits[0], bits[1], bits[2].view(np.float64), renoised=self._renoises)
+
+    @torch.inference_mode()
+    def adopt(self, draft: Span, sequence: Sequence) -> None:
+        """Keep for ``sequence`` what its ``draft`` computed: keys and values, as far as it has slots, and the left row.
+
+        What the coming window computes again is not needed, and does no harm.
+        """
+        for unconditional in (False, True)[: sequence.streams]:
+            own, drafted = (s.slots(unconditional) for s in (sequence, draft.sequence))
+            positions = draft.window.positions[draft.window.positions < len(own)]
+            slots = np.stack([drafted[positions], own[positions]])
+            self._cache.copy(*torch.from_numpy(slots).to(self.model.device))
+            if len(self._kept_rows) and draft.window.left >= draft.window.start:
+                source, target = (
+                    replace(draft, sequence=s, unconditional=unconditional).page_of(draft.window.left)
+                    for s in (draft.sequence, sequence)
+                )
+                self._kept_rows[target] = self._kept_rows[source]
 
     def _copy_pages(self, spans: list[Span]) -> None:
         copies = [(copy.source, copy.target) for span in spans for copy in span.copies]
@@ -149,7 +168,9 @@ def _commits(
     told: StepLogprobs,
     decided: Ints,
     likeliest: Ints | None = None,
-    entropy: NDArray[np.float64] | None = None,
+    score: NDArray[np.float64] | None = None,
+    *,
+    renoised: bool = False,
 ) -> list[Commit]:
     """``decided`` [M] is as ``CommitPlan.decide`` has it, and ``_NOT_FINITE`` where nothing could be decided; the
     candidates come span by span.
@@ -159,13 +180,14 @@ def _commits(
     for span, begin, end in zip(layout.spans, borders, borders[1:], strict=False):
         if span.unconditional:
             continue
-        tokens = decided[begin:end]
+        positions, tokens = open_.positions[begin:end], decided[begin:end]
         hit = tokens >= 0
         positions, candidates = open_.positions[begin:end], np.arange(begin, end)
         decision = Decision(positions[hit], tokens[hit], masked_again=positions[tokens == MASKED_AGAIN])
-        if likeliest is not None and entropy is not None:
-            decision.likeliest, decision.entropy = likeliest[begin:end], entropy[begin:end]
-            decision.logprobs = told.of(span, candidates, positions, decision.likeliest)
+        if likeliest is not None and score is not None:
+            decision.outlook = Outlook(positions, likeliest[begin:end], score[begin:end])
+        if renoised and likeliest is not None:
+            decision.logprobs = told.of(span, candidates, positions, likeliest[begin:end])
         else:
             decision.logprobs = told.of(span, candidates[hit], positions[hit], tokens[hit])
         commits.append(Commit(span, decision, finite=bool((tokens != _NOT_FINITE).all())))

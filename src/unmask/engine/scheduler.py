@@ -46,7 +46,9 @@ class Span:
         return self.window.count
 
     def page_of(self, position: int) -> int:
-        """The page that holds ``position`` of this stream."""
+        """The page that holds ``position`` of this stream; for a draft one that is its own."""
+        if self.sequence.borrowed:
+            return self.sequence.borrowed[self.unconditional][0]
         return self.sequence.pages[self.unconditional][position // PAGE_TOKENS]
 
 
@@ -54,6 +56,7 @@ class Scheduler:
     """Waiting and running requests. A request is in exactly one of the two, or gone.
 
     What the rules of running requests remember takes at most ``most_kept`` bytes, or one request's share of more.
+    ``room``: rows of the planned step that no request wants; none while requests wait.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class Scheduler:
         self._max_running = max_running
         self._max_rows = max_rows
         self._most_kept = most_kept
+        self.room = 0
         self._deficit = 0
         self._waits_for_rows = False
         self._turns = Turns()
@@ -95,6 +99,7 @@ class Scheduler:
                 span, budget = _span(sequence, budget)
                 spans.append(span)
         self._deficit = max(budget, 0) if self._waits_for_rows else 0
+        self.room = 0 if self.waiting else max(budget, 0)
         return spans
 
     @property
@@ -173,6 +178,6 @@ class Scheduler:
 def _span(sequence: Sequence, budget: int) -> tuple[Span, int]:
     """The next window of ``sequence``, a piece of whose prefill may take from ``budget``; what is left of that."""
     reserved = sequence.first_rows
-    window = sequence.denoiser.next_window((reserved + max(budget, 0)) // sequence.streams)
+    window = sequence.next_window((reserved + max(budget, 0)) // sequence.streams)
     span = Span(sequence, window, copies=sequence.take_copies())
     return span, budget - max(span.rows * sequence.streams - reserved, 0)

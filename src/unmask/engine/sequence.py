@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from copy import copy
+from copy import copy, deepcopy
 from math import lcm
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ from unmask.decoding.full_attention import FullAttentionDenoiser
 from unmask.decoding.kept import kept_bytes
 from unmask.decoding.renoise import RenoiseDenoiser
 from unmask.decoding.sub_block import SubBlockDenoiser
-from unmask.decoding.windows import Decision, Denoiser, Window
+from unmask.decoding.windows import Decision, Denoiser, Outlook, Window
 from unmask.engine.pages import PAGE_TOKENS, PageCopy
 from unmask.errors import EngineFaultError
 from unmask.events import CanvasEvent, FinishReason, RequestStats, TokenLogprob
@@ -43,7 +43,8 @@ class Sequence:
     ``kept_bytes`` is the most that this takes. ``shares``: whether others may use the keys and values of its final
     tokens, and it theirs. ``pages``, of each stream, hold its positions in order, ``shadow_pages`` its shadows;
     ``pinned`` are pages of the prefix cache that it has copied or will copy (``copies``), and keeps from being dropped.
-    ``steps`` counts its denoising steps.
+    ``steps`` counts its denoising steps. ``outlook``: what the last forward proposed, if the request looks ahead.
+    ``parent``: what a draft is a fork of; ``borrowed``: a draft's own pages.
     """
 
     def __init__(
@@ -78,6 +79,10 @@ class Sequence:
         self.steps = 0
         self.stats = RequestStats()
         self.namespace: Hashable = (adapter, params.block_length)
+        self.outlook: Outlook | None = None
+        self.parent: Sequence | None = None
+        self.borrowed: list[list[int]] = []
+        self._window: Window | None = None
         self._unit_length, self._last_unit = self._units() if shares and self.streams == 1 else (0, 0)
         self._shifted = model.shifted
         self._slots: list[NDArray[np.int64]] = []
@@ -121,6 +126,7 @@ class Sequence:
         self._slots = [np.empty(0, dtype=np.int64) for _ in pages]
         self.extend(pages)
         self.denoiser.restart(cached)
+        self._window = None
         if not self.stats.forwards:
             self.stats.queued = now - self.arrived
             self.stats.cached = min(cached, self.canvas.prompt_length)
@@ -158,24 +164,51 @@ class Sequence:
         """Cache slots of so many shadows."""
         return _slots(self.shadow_pages)[:count]
 
-    def apply(self, window: Window, decision: Decision, now: float) -> int:
-        """Take the decision on ``window``; the number of positions newly decided.
+    def next_window(self, room: int | None = None) -> Window:
+        """The coming forward, its prefill cut to ``room``; the same one until a decision is applied."""
+        if self._window is None:
+            denoiser = self.denoiser
+            self._window = denoiser.next_window(denoiser.most_rows + denoiser.prefill_rows if room is None else room)
+        return self._window
 
-        Raises ``EngineFaultError`` for a request that takes more forwards than any can need.
+    def fork(self, decision: Decision) -> Sequence:
+        """This request as it would be if its coming forward decided ``decision``; it needs slots of its own."""
+        fork = copy(self)
+        fork.canvas, fork.denoiser = deepcopy((self.canvas, self.denoiser), {id(self.params): self.params})
+        fork.denoiser.apply(decision)
+        fork.steps, fork.parent, fork._window = self.steps + 1, self, None
+        return fork
+
+    def borrow(self, pages: list[list[int]]) -> None:
+        """Take over ``pages`` of each stream for the rows of the coming window; all other slots stay the parent's."""
+        self.borrowed = pages
+        window = self.next_window()
+        missing = np.zeros(max(window.end - len(self._slots[0]), 0), dtype=np.int64)  # all of them are rows
+        self._slots = [np.concatenate([slots, missing]) for slots in self._slots]
+        for slots, own in zip(self._slots, pages, strict=True):
+            slots[window.places] = _slots(own)[: window.count]
+
+    def apply(self, window: Window, decision: Decision, now: float, foreseen: bool = False) -> int:
+        """Take the decision on ``window``; the number of positions newly decided. A ``foreseen`` one came from a draft
+        and cost no forward of its own.
+
+        Raises ``EngineFaultError`` for a request that takes more steps than any can need.
         """
         newly = self.denoiser.apply(decision)
         self.steps += bool(window.segments)
+        self.outlook, self._window = decision.outlook, None
         self._logprobs |= decision.logprobs or {}  # an edited position's anew: its token's before are no longer true
         stats = self.stats
-        stats.forwards += 1
+        if not foreseen:
+            stats.forwards += 1
+            stats.canvas_tokens += (window.end - window.start) * self.streams
         stats.committed += newly
         stats.blocks = self.denoiser.blocks_begun
-        stats.canvas_tokens += window.count * self.streams
         stats.total = now - self.arrived
         if stats.first_block is None and (self.canvas.first_block_decided or self.canvas.finish):
             stats.first_block = stats.total
         if not self.canvas.finish and self.steps >= self.denoiser.most_forwards:
-            raise EngineFaultError(f"{self.steps} forwards did not decide {self.canvas.length} positions.")
+            raise EngineFaultError(f"{self.steps} steps did not decide {self.canvas.length} positions.")
         return newly
 
     def event(self, cut: FinishReason | None = None) -> CanvasEvent | None:

@@ -12,7 +12,7 @@ from unmask import __version__
 from unmask.engine.completion import Completion
 from unmask.events import FinishReason
 from unmask.params import GenerationParams
-from unmask.serving.wire import Only, WireModel
+from unmask.serving.wire import WireModel
 
 ENGINE = f"unmask/{__version__}"
 
@@ -56,6 +56,7 @@ class UnmaskOptions(WireModel):
     early_exit: bool | None = None
     end_tokens: str | None = None
     cfg_scale: float | None = None
+    lookahead: int | None = None
     canvas: Literal["frames"] | None = None
     ignore_eos: bool | None = None
     regex: Annotated[str, Field(max_length=2**16)] | None = None
@@ -63,7 +64,6 @@ class UnmaskOptions(WireModel):
     json_schema: Any = None
     template: Annotated[str, Field(max_length=2**16)] | None = None
     holes: dict[str, Any] | None = None
-    lookahead: Annotated[Any, Only()] = None
     priority: str | None = None
     deadline_ms: int | None = None
     timeout_ms: int | None = None
@@ -100,6 +100,8 @@ class GenerationReport(msgspec.Struct, frozen=True):
     total_ms: float
     deadline_met: bool | None
     estimated_forwards: float | None
+    drafts: int
+    drafts_accepted: int
     applied: dict[str, Any]
     engine: str = ENGINE
 
@@ -122,6 +124,8 @@ class GenerationReport(msgspec.Struct, frozen=True):
             total_ms=_milliseconds(stats.total),
             deadline_met=completion.deadline_met,
             estimated_forwards=None if estimate is None else round(estimate, 1),
+            drafts=stats.drafts,
+            drafts_accepted=stats.drafts_accepted,
             applied=completion.applied.applied() | completion.terms.applied(),
         )
 
