@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from unmask.constraints.automaton import NEVER, NO_CLASS, Automaton, Ints, distances
 
-MAX_STATES = 8192
+MAX_STATES = 16384
 _MARK = "\U0010ffff"
 MAX_CELLS = 2**24  # states x classes: the engine looks next states up in a table of 4 bytes each
 
