@@ -93,7 +93,7 @@ def main() -> None:
             torch.full((BLOCK,), greedy),
             top_p < 1,
         )
-        how = (6, Scoring(), None, None if greedy else sampling, None, 64)
+        how = (6, Scoring(), None, None if greedy else sampling, None, None, None, 64)
         cost = timed(lambda how=how: propose_filling(logits.clone(), stretch, *how))
         print(f"{name}: {cost:.1f} ms")
     print(f"stretch: {timed(lambda: Stretch.of(canvas, automaton, positions, 0)):.2f} ms")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import time
 
 import pytest
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
@@ -164,3 +165,13 @@ def test_other_tokenizers_are_refused():
         toy.decoder = decoder
         with pytest.raises(UnmaskError, match="puts texts together"):
             TokenBytes(toy, frozenset())
+
+
+def test_strings_of_bounded_length_are_built_at_once(tokenizer):
+    """Expressions that the library by itself takes a time for that doubles with every character."""
+    schema = {"type": "string", "maxLength": 200}
+    started = time.process_time()
+    constraint = LocalCompiler(tokenizer, MODEL).compile(GenerationParams(json_schema=schema))
+    assert time.process_time() - started < 5
+    assert spelled(constraint, tokenizer, '"' + "x" * 200 + '"')
+    assert not spelled(constraint, tokenizer, '"' + "x" * 201 + '"')

@@ -15,6 +15,7 @@ from tests.engines import drain, generate, make_loop, submit
 from tests.golden.checkpoints import served_copy
 from unmask.checkpoints.directory import EMBEDDED_MODEL
 from unmask.checkpoints.prompts import PromptEncoder
+from unmask.constraints.automaton import Automaton
 from unmask.params import GenerationParams
 
 # Those that are decoded differently.
@@ -110,6 +111,8 @@ def structured(tiny, count, seed):
                 "rule": rng.choice(loop.model.rules),
             }
             constraint = compiler.compile(GenerationParams(json_schema=schema))
+            shortest = Automaton.from_bytes(constraint.automaton).shortest(0)
+            chosen["max_tokens"] = max(chosen["max_tokens"], shortest)
             asked[str(number)] = schema
             submit(loop, str(number), rng.choice(prompt_ids), constraint, json_schema=schema, **chosen)
         for number, ids in enumerate(prompt_ids):
