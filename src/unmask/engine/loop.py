@@ -136,14 +136,14 @@ class EngineLoop:
         return [event for _, event in ended]
 
     def _execute(self, spans: list[Span]) -> list[CanvasEvent]:
-        with self._lookahead.drafts(spans, self._scheduler.room) as drafts:
-            try:
+        try:
+            with self._lookahead.drafts(spans, self._scheduler.room) as drafts:
                 commits = self._runner.execute([*spans, *drafts])
-            except Exception as error:
-                return self._fail(spans, error)
-            self.stats.steps += 1
-            now = time.monotonic()
-            events = [self._advance(own, drafted, now) for own, *drafted in by_request(commits)]
+                self.stats.steps += 1
+                now = time.monotonic()
+                events = [self._advance(own, drafted, now) for own, *drafted in by_request(commits)]
+        except Exception as error:
+            return self._fail(spans, error)
         return [event for event in events if event is not None]
 
     def _advance(self, commit: Commit, drafted: list[Commit], now: float) -> CanvasEvent | None:
