@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from unmask.errors import UnmaskError
     from unmask.events import TokenLogprob
     from unmask.params import GenerationParams
+    from unmask.service_class import ServiceClass
 
 __all__ = [
     "LLM",
@@ -20,6 +21,7 @@ __all__ = [
     "Completion",
     "EngineOptions",
     "GenerationParams",
+    "ServiceClass",
     "TextDelta",
     "TokenLogprob",
     "UnmaskError",
@@ -33,6 +35,7 @@ _HOMES = {
     "Completion": "unmask.engine.completion",
     "EngineOptions": "unmask.engine.options",
     "GenerationParams": "unmask.params",
+    "ServiceClass": "unmask.service_class",
     "TextDelta": "unmask.engine.text",
     "TokenLogprob": "unmask.events",
     "UnmaskError": "unmask.errors",

@@ -201,7 +201,7 @@ class Sequence:
         stats = self.stats
         if not foreseen:
             stats.forwards += 1
-            stats.canvas_tokens += (window.end - window.start) * self.streams
+            stats.canvas_tokens += window.count * self.streams
         stats.committed += newly
         stats.blocks = self.denoiser.blocks_begun
         stats.total = now - self.arrived
