@@ -93,7 +93,9 @@ def field_names(**names: str) -> Iterator[None]:
         yield
     except UnmaskError as error:
         if error.param in names:
-            error.param = names[error.param]
+            own = names[error.param]
+            error.message = error.message.replace(f"'{error.param}'", f"'{own}'")
+            error.param = own
         elif error.param in UnmaskOptions.model_fields:
             error.param = f"unmask.{error.param}"
         raise
