@@ -20,6 +20,9 @@ _MARK = "\U0010ffff"
 MAX_CELLS = 2**24  # states x classes: the engine looks next states up in a table of 4 bytes each
 
 
+_NO_EXPRESSION = "it is no expression, or has look-around, back references or word boundaries, which no finite automaton here follows"
+
+
 class ConstraintError(Exception):
     """Why there is no automaton: the text tells the user."""
 
@@ -58,7 +61,7 @@ def _check_syntax(pattern: str, mark: int, unused: int) -> None:
         _index(f"{_MARK}{pattern}", {_MARK.encode(): [mark]}, unused)
     except ConstraintError as error:
         if "no transitions" not in str(error):  # as is expected: there are no tokens to go on with
-            raise
+            raise ConstraintError(_NO_EXPRESSION) from None
 
 
 def _index(pattern: str, tokens: dict[bytes, list[int]], end: int) -> Any:
