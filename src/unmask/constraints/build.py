@@ -20,7 +20,7 @@ _MARK = "\U0010ffff"
 MAX_CELLS = 2**24  # states x classes: the engine looks next states up in a table of 4 bytes each
 
 
-_NO_EXPRESSION = "it is no expression, or has look-around, back references or word boundaries, which no finite automaton here follows"
+_NO_EXPRESSION = "it is no expression, or has look-around, back references or word boundaries, which are not supported"
 
 
 class ConstraintError(Exception):
