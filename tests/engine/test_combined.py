@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from tests.engine.queueing import sequence
+from tests.engine.queueing import INFO, sequence
 from tests.engines import drain, generate, make_loop, submit
 from tests.golden.checkpoints import served_copy
 from unmask.engine.fair_line import _MOST_DEBTORS, FairLine
+from unmask.engine.memory import KeyValueMemory
+from unmask.engine.pages import PageLedger
+from unmask.engine.scheduler import Scheduler
+from unmask.engine.sequence import Sequence
+from unmask.params import GenerationParams
+from unmask.resolve import resolve
+from unmask.service_class import ServiceClass
+from unmask.terms import Terms
 
 PROMPT = [(7 * i) % 200 + 2 for i in range(100)]
 
@@ -42,3 +50,23 @@ def test_tenants_that_never_come_back_are_forgotten():
         request.stats.canvas_tokens = 8
         line.settle(request)
     assert len(line._accounts) <= _MOST_DEBTORS
+
+
+def test_one_evicted_before_its_first_turn_is_admitted_once():
+    """A batch request that paused all the while keeps the threshold that it was admitted with, and says so."""
+    classes = {"economy": ServiceClass(floor=0.1, relaxes_at=0.0)}
+    scheduler = Scheduler(4, 100, KeyValueMemory(PageLedger(20)), classes)
+    params = resolve(GenerationParams(rule="threshold", threshold=0.9), INFO, 4)
+    terms = Terms(priority="batch", service_class="economy")
+    request = Sequence("paused", [1] * 4, params, INFO, 0.0, terms=terms)
+    scheduler.submit(sequence("beside"))
+    scheduler.submit(request)
+    scheduler.plan(0.0)
+    threshold = request.params.threshold
+    assert request.stats.relaxed == {"threshold": threshold}
+    scheduler._evict(request)
+    scheduler.remove("beside")
+    scheduler.plan(1.0)
+    assert request.params.threshold == threshold
+    assert request.stats.relaxed == {"threshold": threshold}
+    assert scheduler.prompt_tokens == 4 + 4
