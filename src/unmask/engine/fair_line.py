@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from unmask.engine.sequence import Sequence
 from unmask.engine.urgency import due
 
+_MOST_DEBTORS = 256  # tenants with nothing waiting or running that are still remembered for what they took
+
 
 @dataclass(slots=True)
 class _Account:
@@ -75,9 +77,16 @@ class FairLine:
         account.waiting = [entry for entry in account.waiting if entry[2] is not sequence]
 
     def _forget(self) -> None:
-        """Accounts that a newcomer's would equal need not be kept: their number is bounded by what is going on."""
+        """Accounts that a newcomer's would equal need not be kept, and of those that only owe not more than so many:
+        clients make up tenants, and none of ever new ones lets the clock go on. The smallest debts are forgotten.
+        """
         self._accounts = {
             tenant: account
             for tenant, account in self._accounts.items()
             if account.waiting or account.charged or account.served > self._clock
         }
+        debtors = [tenant for tenant, account in self._accounts.items() if not (account.waiting or account.charged)]
+        if len(debtors) > _MOST_DEBTORS:
+            debtors.sort(key=lambda tenant: self._accounts[tenant].served)
+            for tenant in debtors[: len(debtors) - _MOST_DEBTORS]:
+                del self._accounts[tenant]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unmask.engine.pages import PAGE_TOKENS, PageCopy, PageLedger, pages_for
-from unmask.engine.prefix import PrefixCache
+from unmask.engine.prefix import PrefixCache, Unit
 from unmask.engine.sequence import Sequence
 
 
@@ -26,6 +26,14 @@ class KeyValueMemory:
     def admit(self, sequence: Sequence, spare: int, now: float) -> bool:
         """Let ``sequence`` run with the pages of its first forward; False unless ``spare`` pages are left besides."""
         units = self._prefixes.known(sequence)
+        # A known page that is copied is held besides the request's own. Where nobody else runs, that must not be what
+        # is one too many, for no page would ever come free.
+        if not self._admit_behind(units, sequence, spare, now):
+            return spare == 0 and bool(units) and self._admit_behind([], sequence, spare, now)
+        return True
+
+    def _admit_behind(self, units: list[Unit], sequence: Sequence, spare: int, now: float) -> bool:
+        """Let ``sequence`` run with the pages of ``units``, which it begins with, and those of its first forward."""
         known = [page for unit in units for page in unit.pages]
         cached = min(sum(unit.length for unit in units), sequence.most_reusable)
         whole = cached // PAGE_TOKENS  # pages that it only reads

@@ -150,7 +150,7 @@ class Scheduler:
         return batch_may_join(self.running.values(), self._max_running, self._max_rows, self._memory.total)
 
     def _begin(self, sequence: Sequence) -> None:
-        if not sequence.stats.forwards:
+        if not sequence.stats.evictions:  # it may have been evicted before its first turn
             self.prompt_tokens += sequence.canvas.prompt_length
             self.prompt_tokens_cached += sequence.stats.cached
             service_class = self._service_classes.get(sequence.terms.service_class)

@@ -195,8 +195,10 @@ class Sequence:
         Raises ``EngineFaultError`` for a request that takes more steps than any can need.
         """
         newly = self.denoiser.apply(decision)
-        self.steps += bool(window.segments)
-        self.outlook, self._window = decision.outlook, None
+        self._window = None
+        if window.segments:  # a piece of a prefill proposes nothing
+            self.steps += 1
+            self.outlook = decision.outlook
         self._logprobs |= decision.logprobs or {}  # an edited position's anew: its token's before are no longer true
         stats = self.stats
         if not foreseen:
