@@ -14,8 +14,6 @@ from unmask.bench.simulated import PricedTrajectory
 from unmask.bench.simulation import simulate
 from unmask.bench.trajectory import Shape, find_trajectory
 from unmask.bench.workload import Workload
-from unmask.engine.pages import PageLedger
-from unmask.engine.scheduler import Scheduler
 from unmask.params import GenerationParams
 
 MODEL = model_info(rules=("threshold",), defaults={}, context_length=256)
@@ -55,11 +53,12 @@ def run(at: Setting, new, routing: str = "shortest_queue", seed: int = 0) -> Out
     return simulate(at.workload, at.trajectories, at.replicas, router, at.limits.capacity, new)
 
 
-def stepped(at: Setting, *, leaps: bool = True, scheduler=Scheduler):
-    """Replicas that step as the engine's scheduler plans."""
+def stepped(at: Setting, *, leaps: bool = True, terms: bool = False):
+    """Replicas that step as the engine's scheduler plans, by the requests' ``terms`` or without."""
 
     def new(outcome: Outcome) -> SteppedReplica:
-        planner = scheduler(at.limits.max_running, at.limits.max_rows, PageLedger(at.pages))
-        return SteppedReplica(planner, at.limits.max_running, at.costs, outcome, leaps=leaps)
+        said = at.workload.terms if terms else None
+        limits = at.limits
+        return SteppedReplica(limits.max_running, limits.max_rows, at.pages, at.costs, outcome, said, leaps=leaps)
 
     return new
