@@ -54,7 +54,9 @@ def replay(loop: MeasuredLoop, load: Workload) -> np.ndarray:
 def test_the_live_loop_takes_as_long_as_simulated():
     """A third more than the loop could serve one by one. Steps are measured before and after, as machines change."""
     random = np.random.default_rng(11)
-    options = EngineOptions(model=EMBEDDED_MODEL, device="cpu", threads=1, max_running=8, max_rows=400)
+    options = EngineOptions(
+        model=EMBEDDED_MODEL, device="cpu", threads=1, max_running=8, max_rows=400, prefix_cache=False
+    )
     loop = MeasuredLoop(options, clock=time.process_time)
     sizes = [(int(prompt), 16 * int(blocks)) for prompt, blocks in random.integers((5, 1), (150, 7), (30, 2))]
     shapes = [Shape(prompt, tokens, tokens, tokens // 4) for prompt, tokens in sizes]

@@ -17,6 +17,8 @@ from unmask.bench.workload import Workload
 from unmask.params import GenerationParams
 
 MODEL = model_info(rules=("threshold",), defaults={}, context_length=256)
+# Two whole contexts are six pages; prompts are attended as one, or may be computed in pieces.
+SMALL = [model_info(kind, context_length=96) for kind in ("block_causal", "from_start", "renoise", "full")]
 # Powers of two: sums of them are exact in any order.
 EXACT = Costs(step=2**-4, span=2**-7, row=2**-8, key=2**-11, pair=2**-14, candidate=2**-10)
 LIMITS = Limits(max_running=4, max_rows=64, kv_tokens=0, max_waiting=1000)
@@ -43,8 +45,8 @@ def priced(load: Workload, costs: Costs = EXACT, model=MODEL) -> list[PricedTraj
     return [PricedTrajectory(find_trajectory(one, GenerationParams(), model), costs) for one in load.shapes]
 
 
-def setting(load: Workload, costs: Costs = EXACT, limits: Limits = LIMITS, replicas: int = 1) -> Setting:
-    return Setting(load, priced(load, costs), costs, limits, limits.pages(MODEL.context_length), replicas)
+def setting(load: Workload, costs: Costs = EXACT, limits: Limits = LIMITS, replicas: int = 1, model=MODEL) -> Setting:
+    return Setting(load, priced(load, costs, model), costs, limits, limits.pages(model.context_length), replicas)
 
 
 def run(at: Setting, new, routing: str = "shortest_queue", seed: int = 0) -> Outcome:

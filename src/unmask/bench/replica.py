@@ -105,10 +105,11 @@ class SteppedReplica:
         ended = []
         for sequence in self._stepping:
             sequence.go_on(steps)
-            if sequence.ended:
+            if sequence.denoiser.ended:
                 ended.append(sequence.number)
                 self._scheduler.remove(sequence.request_id)
                 outcome.queued[sequence.number] = sequence.stats.queued
+                outcome.evictions += sequence.stats.evictions
                 outcome.total[sequence.number] = self.until - sequence.arrived
         outcome.busy += self.until - began
         outcome.steps += steps

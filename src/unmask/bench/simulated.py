@@ -70,13 +70,14 @@ class Playback:
     coming window is a piece of it, or the recorded one that begins earlier. ``surplus``: what it costs more, seconds.
     """
 
-    __slots__ = ("_cached", "_piece_end", "at", "blocks_begun", "priced", "surplus")
+    __slots__ = ("_cached", "_moment", "_piece_end", "at", "blocks_begun", "priced", "surplus")
 
     def __init__(self, priced: PricedTrajectory) -> None:
         self.priced = priced
         self.at = 0
         self.blocks_begun = 0
         self.surplus = 0.0
+        self._moment = priced.moments[0]
         self._cached: int | None = None
         self._piece_end = 0
 
@@ -159,6 +160,11 @@ class Playback:
         return window
 
     @property
+    def ended(self) -> bool:
+        """Whether all its forwards are done."""
+        return self.at == self.priced.forwards
+
+    @property
     def piecemeal(self) -> bool:
         """Whether the coming window is but a piece of a prefill, after which forward ``at`` is still to come."""
         return self._piece_end > 0
@@ -170,14 +176,12 @@ class Playback:
         else:
             self.at += steps
             self._cached = None
+            if not self.ended:
+                self._moment = self.priced.moments[self.at]
 
     def apply(self, decision: Decision) -> int:
         """Not used: the simulator goes on by as many forwards as it passes at once."""
         raise NotImplementedError
-
-    @property
-    def _moment(self) -> Moment:
-        return self.priced.moments[self.at]
 
 
 class SimulatedSequence(Sequence):
@@ -194,10 +198,10 @@ class SimulatedSequence(Sequence):
         self.denoiser = Playback(priced)
         self.canvas = priced.canvas  # for its lengths; nobody writes to it
 
-    @property
-    def ended(self) -> bool:
-        """Whether nothing is left to be done."""
-        return self.denoiser.at == self.denoiser.priced.forwards
+    def extend(self, pages: list[list[int]]) -> None:
+        """Go on with more ``pages`` of each stream; nobody asks for their slots."""
+        for own, new in zip(self.pages, pages, strict=True):
+            own += new
 
     def go_on(self, steps: int) -> None:
         """It took part in so many steps."""
