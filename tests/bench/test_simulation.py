@@ -160,7 +160,7 @@ def build(world):
     return setting(load, limits=world["limits"], replicas=world["replicas"], model=world["model"])
 
 
-@settings(max_examples=60)
+@settings(max_examples=150)
 @given(WORLDS, st.booleans())
 def test_leaps_change_nothing(world, terms):
     """Passing over steps in which nothing can change gives, to the last bit, what planning each of them gives."""

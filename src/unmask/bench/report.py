@@ -16,6 +16,8 @@ from unmask.bench.outcome import Outcome
 from unmask.bench.policies import Policy
 from unmask.bench.workload import Workload
 
+_HEADS = ("total", "first block", "queued", "met", "good/s", "tokens/s", "busy", "batch", "evicted", "refused")
+
 
 class Percentiles(msgspec.Struct, frozen=True):
     """Seconds; None where there is nothing to tell of."""
@@ -134,18 +136,7 @@ def result_tables(results: list[Result]) -> Iterator[Table]:
             box=SIMPLE_HEAD,
             padding=(0, 1, 0, 0),
         )
-        for head in (
-            "total",
-            "first block",
-            "queued",
-            "met",
-            "good/s",
-            "tokens/s",
-            "busy",
-            "batch",
-            "evicted",
-            "refused",
-        ):
+        for head in _HEADS:
             table.add_column(head, justify="right", no_wrap=True)
         for result in results:
             if result.rate == rate:
