@@ -17,7 +17,7 @@ from unmask.bench.workload import Workload
 from unmask.params import GenerationParams
 
 MODEL = model_info(rules=("threshold",), defaults={}, context_length=256)
-# Two whole contexts are six pages; prompts are attended as one, or may be computed in pieces.
+# Their prompts are attended as one, or may be computed in pieces; canvases open up bit by bit, or at once.
 SMALL = [model_info(kind, context_length=96) for kind in ("block_causal", "from_start", "renoise", "full")]
 # Powers of two: sums of them are exact in any order.
 EXACT = Costs(step=2**-4, span=2**-7, row=2**-8, key=2**-11, pair=2**-14, candidate=2**-10)
