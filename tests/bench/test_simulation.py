@@ -143,7 +143,7 @@ WORLDS = st.fixed_dictionaries(
         "deadlines": st.lists(st.sampled_from([0.5, 4.0, np.inf]), min_size=1, max_size=3),
         "limits": st.builds(
             Limits,
-            max_running=st.sampled_from([4, 1, 2, 6]),
+            max_running=st.sampled_from([3, 1, 2, 5]),
             max_rows=st.sampled_from([1000, 60, 20, 110, 1]),
             kv_tokens=st.sampled_from([192, 0, 224, 288]),
             max_waiting=st.sampled_from([100, 0, 3]),

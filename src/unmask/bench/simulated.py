@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from itertools import accumulate
 from typing import cast
 
 import numpy as np
@@ -24,8 +25,8 @@ class PricedTrajectory:
     """A trajectory, and what it costs: ``each`` [forwards] is what each forward adds to its step, in seconds, and
     ``seconds[k]`` what the first k add together.
 
-    ``reach[k]``: the end of the pages that forward k and those before it need. ``sure[k]``: the first forward after k
-    that a lack of room could cut.
+    ``pages[k]``: how many forward k and those before it need. ``sure[k]``: the first forward after k that a lack of
+    room could cut.
     """
 
     def __init__(self, trajectory: Trajectory, costs: Costs) -> None:
@@ -39,7 +40,7 @@ class PricedTrajectory:
         self.tokens = self.canvas.length
         self.each = costs.of(trajectory.features)
         self.seconds: list[float] = [0.0, *np.cumsum(self.each).tolist()]
-        self.reach: list[int] = np.maximum.accumulate([moment.coming_end for moment in self.moments]).tolist()
+        self.pages = list(accumulate((pages_for(moment.coming_end) for moment in self.moments), max))
         self.sure = _sure(self.moments, self.divisible)
         self._costs = costs
 
@@ -188,6 +189,7 @@ class SimulatedSequence(Sequence):
     """Request ``number`` of a workload; it arrived at ``now``. It shares no keys and values: its tokens are made up."""
 
     denoiser: Playback
+    streams = 1  # nobody is guided
 
     def __init__(self, number: int, priced: PricedTrajectory, now: float, terms: Terms = PLAIN) -> None:
         trajectory = priced.trajectory
@@ -229,4 +231,4 @@ def steps_alike(scheduler: Scheduler, max_running: int, free_pages: int) -> int:
 def _missing_pages(sequence: SimulatedSequence, steps: int) -> int:
     """The pages that ``sequence`` has to get, at most, for so many steps."""
     playback = sequence.denoiser
-    return max(0, pages_for(playback.priced.reach[playback.at + steps - 1]) - len(sequence.pages[0]))
+    return max(0, playback.priced.pages[playback.at + steps - 1] - len(sequence.pages[0]))
