@@ -23,7 +23,7 @@ def pollaczek_khinchine(rate: float, services: np.ndarray) -> float:
 def test_m_d_1(use):
     """Every request takes 4 steps."""
     rate = use / 4
-    load = workload(poisson(rate, 30_000, np.random.default_rng(1)).tolist(), [shape(4, 16, 4)], [0] * 30_000)
+    load = workload(poisson(rate, 12_000, np.random.default_rng(1)).tolist(), [shape(4, 16, 4)], [0] * 12_000)
     at = setting(load, SECOND, ALONE)
     outcome = run(at, stepped(at))
     assert np.mean(outcome.queued) == pytest.approx(use * 4 / (2 * (1 - use)), rel=0.05)

@@ -69,7 +69,7 @@ async def test_a_replayed_trace_takes_as_long_as_simulated(tmp_path):
     random = np.random.default_rng(7)
     chosen = random.integers(0, len(QUESTIONS), REQUESTS).tolist()
     trace = tmp_path / "trace.jsonl"
-    with serve() as server:
+    with serve("--no-prefix-cache") as server:  # as simulated: the same ten questions come again and again
         await ask_one_by_one(server.url, QUESTIONS, rule=RULE)
         alone = await ask_one_by_one(server.url, QUESTIONS, rule=RULE)
         rate = LOAD / float(np.mean([alone[question].total for question in chosen]))

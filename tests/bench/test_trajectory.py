@@ -25,9 +25,13 @@ def test_the_same_windows_as_in_the_live_engine(loop, prompt, tokens, steps):
     live = trace(loop, [5] * prompt, max_tokens=tokens, **asked)
     shape = Shape(prompt, tokens, tokens, len(live))
     found = find_trajectory(shape, GenerationParams(**asked), loop.model)
-    assert [(window.start, window.end) for window in found.windows] == [(step.start, step.end) for step in live]
+    assert [(window.start, window.end) for window in windows(found)] == [(step.start, step.end) for step in live]
     assert found.features[:, 1].tolist() == [step.end - step.start for step in live]
     assert found.features[:, 4].tolist() == [masked(step, loop.model.mask_id) for step in live]
+
+
+def windows(found):
+    return [moment.window for moment in found.moments]
 
 
 def masked(step, mask_id) -> int:
@@ -53,7 +57,7 @@ def test_as_many_forwards_as_asked_for(kind, prompt, output, more, forwards):
     else:
         assert found.forwards == min(max(forwards, blocks), end - prompt)
     assert 1 <= found.first_block <= found.forwards
-    assert found.most_rows[0] >= found.windows[0].end - found.windows[0].start
+    assert found.moments[0].uncut_room >= found.moments[0].prefill_rows
 
 
 @pytest.mark.parametrize("kind", sorted(SAMPLERS))
@@ -66,17 +70,17 @@ def test_every_kind_of_denoiser_comes_to_its_end(kind, output, allowed):
     assert quick.forwards <= slow.forwards <= 24 + 12
     for found in (quick, slow):
         rows = found.features[:, 1]
-        assert (rows <= found.most_rows).all()
+        assert (rows <= [moment.prefill_rows + moment.most_rows for moment in found.moments]).all()
         assert (found.features[:, 3] == rows * found.features[:, 2]).all()
-        assert len(found.windows) == len(found.most_rows) == len(rows)
+        assert len(found.moments) == len(rows)
 
 
 def test_early_ends_leave_blocks_out():
     """Under block-causal attention nobody computes what stands right of the end token's block."""
     short = find_trajectory(Shape(6, 40, 7, 4), GenerationParams(), model_info())
-    assert max(window.end for window in short.windows) == 6 + 8
+    assert max(window.end for window in windows(short)) == 6 + 8
     whole = find_trajectory(Shape(6, 40, 7, 4), GenerationParams(), model_info("full"))
-    assert {window.end for window in whole.windows} == {46}, "under full attention everybody does"
+    assert {window.end for window in windows(whole)} == {46}, "under full attention everybody does"
 
 
 def test_no_room():

@@ -14,11 +14,11 @@ from unmask.bench.simulated import PricedTrajectory
 from unmask.bench.simulation import simulate
 from unmask.bench.trajectory import Shape, find_trajectory
 from unmask.bench.workload import Workload
-from unmask.engine.pages import PageLedger
-from unmask.engine.scheduler import Scheduler
 from unmask.params import GenerationParams
 
 MODEL = model_info(rules=("threshold",), defaults={}, context_length=256)
+# Their prompts are attended as one, or may be computed in pieces; canvases open up bit by bit, or at once.
+SMALL = [model_info(kind, context_length=96) for kind in ("block_causal", "from_start", "renoise", "full")]
 # Powers of two: sums of them are exact in any order.
 EXACT = Costs(step=2**-4, span=2**-7, row=2**-8, key=2**-11, pair=2**-14, candidate=2**-10)
 LIMITS = Limits(max_running=4, max_rows=64, kv_tokens=0, max_waiting=1000)
@@ -45,8 +45,8 @@ def priced(load: Workload, costs: Costs = EXACT, model=MODEL) -> list[PricedTraj
     return [PricedTrajectory(find_trajectory(one, GenerationParams(), model), costs) for one in load.shapes]
 
 
-def setting(load: Workload, costs: Costs = EXACT, limits: Limits = LIMITS, replicas: int = 1) -> Setting:
-    return Setting(load, priced(load, costs), costs, limits, limits.pages(MODEL.context_length), replicas)
+def setting(load: Workload, costs: Costs = EXACT, limits: Limits = LIMITS, replicas: int = 1, model=MODEL) -> Setting:
+    return Setting(load, priced(load, costs, model), costs, limits, limits.pages(model.context_length), replicas)
 
 
 def run(at: Setting, new, routing: str = "shortest_queue", seed: int = 0) -> Outcome:
@@ -55,11 +55,12 @@ def run(at: Setting, new, routing: str = "shortest_queue", seed: int = 0) -> Out
     return simulate(at.workload, at.trajectories, at.replicas, router, at.limits.capacity, new)
 
 
-def stepped(at: Setting, *, leaps: bool = True, scheduler=Scheduler):
-    """Replicas that step as the engine's scheduler plans."""
+def stepped(at: Setting, *, leaps: bool = True, terms: bool = False):
+    """Replicas that step as the engine's scheduler plans, by the requests' ``terms`` or without."""
 
     def new(outcome: Outcome) -> SteppedReplica:
-        planner = scheduler(at.limits.max_running, at.limits.max_rows, PageLedger(at.pages))
-        return SteppedReplica(planner, at.limits.max_running, at.costs, outcome, leaps=leaps)
+        said = at.workload.terms if terms else None
+        limits = at.limits
+        return SteppedReplica(limits.max_running, limits.max_rows, at.pages, at.costs, outcome, said, leaps=leaps)
 
     return new

@@ -13,7 +13,7 @@ class Outcome:
 
     NaN where it did not come to that: requests that were ``refused``, as a full server refuses them, have no times.
     ``busy``: seconds that replicas spent in steps; ``steps``: how many; ``spans``: requests in them, summed;
-    ``ended``: when the last request ended.
+    ``evictions``: how often one lost its keys and values; ``ended``: when the last request ended.
     """
 
     queued: list[float]
@@ -23,6 +23,7 @@ class Outcome:
     busy: float = 0.0
     steps: int = 0
     spans: int = 0
+    evictions: int = 0
     ended: float = 0.0
 
     @classmethod

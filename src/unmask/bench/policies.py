@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,11 +10,11 @@ from unmask.bench.costs import Costs
 from unmask.bench.fixed_fill import FixedFillReplica, least_timeout
 from unmask.bench.outcome import Outcome
 from unmask.bench.replica import Replica, SteppedReplica
-from unmask.bench.simulated import DeadlineScheduler, PricedTrajectory
+from unmask.bench.simulated import PricedTrajectory
 from unmask.bench.workload import Workload
-from unmask.engine.pages import PAGE_TOKENS, PageLedger, pages_for
-from unmask.engine.scheduler import Scheduler
+from unmask.engine.pages import PAGE_TOKENS, pages_for
 from unmask.errors import InvalidValueError
+from unmask.terms import Terms
 
 POLICIES = ("step", "deadline", "drain", "fill")
 
@@ -80,18 +80,16 @@ def make_policies(name: str, setting: Setting, timeouts: tuple[float, ...]) -> l
     """The policy ``name``, one of ``POLICIES``; "fill" with T_min, its half and double, or with each timeout given."""
     limits, costs = setting.limits, setting.costs
 
-    def stepped(new_scheduler: Callable[[int, int, PageLedger], Scheduler], outcome: Outcome) -> Replica:
-        scheduler = new_scheduler(limits.max_running, limits.max_rows, PageLedger(setting.pages))
-        return SteppedReplica(scheduler, limits.max_running, costs, outcome)
+    def stepped(terms: Sequence[Terms] | None, outcome: Outcome) -> Replica:
+        return SteppedReplica(limits.max_running, limits.max_rows, setting.pages, costs, outcome, terms)
 
     def fixed(timeout: float, outcome: Outcome) -> Replica:
         return FixedFillReplica(limits.max_running, timeout, costs, outcome)
 
     if name == "step":
-        return [Policy("step", partial(stepped, Scheduler))]
+        return [Policy("step", partial(stepped, None))]
     if name == "deadline":
-        by_deadline = partial(DeadlineScheduler, urgency=setting.workload.urgency)
-        return [Policy("deadline", partial(stepped, by_deadline))]
+        return [Policy("deadline", partial(stepped, setting.workload.terms))]
     if name == "drain":
         return [Policy("drain", partial(fixed, 0.0))]
     if timeouts:

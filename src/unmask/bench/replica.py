@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections.abc import Sequence
 from typing import Protocol, cast
 
 from unmask.bench.costs import Costs
 from unmask.bench.outcome import Outcome
-from unmask.bench.simulated import PricedTrajectory, SimulatedSequence, settled
+from unmask.bench.simulated import PricedTrajectory, SimulatedSequence, steps_alike
+from unmask.engine.memory import KeyValueMemory
+from unmask.engine.pages import PageLedger
 from unmask.engine.scheduler import Scheduler
+from unmask.terms import PLAIN, Terms
 
 
 class Replica(Protocol):
@@ -29,15 +33,30 @@ class Replica(Protocol):
 
 
 class SteppedReplica:
-    """Steps as ``scheduler`` plans them, until the next end or arrival at once, or with ``leaps`` off one by one."""
+    """An engine of ``max_running``, ``max_rows`` and so many key/value ``pages``.
+
+    ``terms``, by their numbers, are those of the requests; without them all are alike. ``leaps``: whether steps between
+    which nothing can change are passed at once.
+    """
 
     def __init__(
-        self, scheduler: Scheduler, max_running: int, costs: Costs, outcome: Outcome, *, leaps: bool = True
+        self,
+        max_running: int,
+        max_rows: int,
+        pages: int,
+        costs: Costs,
+        outcome: Outcome,
+        terms: Sequence[Terms] | None = None,
+        *,
+        leaps: bool = True,
     ) -> None:
         self.until = math.inf
-        self._scheduler, self._max_running = scheduler, max_running
+        self._ledger = PageLedger(pages)
+        self._scheduler = Scheduler(max_running, max_rows, KeyValueMemory(self._ledger))
+        self._max_running = max_running
         self._step_seconds = costs.step
         self._outcome = outcome
+        self._terms = terms
         self._leaps = leaps
         self._inbox: list[SimulatedSequence] = []
         self._stepping: list[SimulatedSequence] = []
@@ -46,7 +65,8 @@ class SteppedReplica:
 
     def submit(self, number: int, priced: PricedTrajectory, now: float) -> None:
         """Received at the end of the running step, or at once."""
-        self._inbox.append(SimulatedSequence(number, priced, now))
+        terms = PLAIN if self._terms is None else self._terms[number]
+        self._inbox.append(SimulatedSequence(number, priced, now, terms))
         if not self._stepping:
             self.until = now
         elif self._steps > 1:
@@ -66,14 +86,13 @@ class SteppedReplica:
     def _begin_steps(self) -> None:
         now = self._began = self.until
         spans = self._scheduler.plan(now)
-        stepping = self._stepping = [cast(SimulatedSequence, span.sequence) for span in spans]
-        if not stepping:
-            assert self._scheduler.idle, "requests wait for an engine that does nothing"
+        while not spans and not self._scheduler.idle:  # all who run wait for a turn or a page: planning takes no time
+            spans = self._scheduler.plan(now)
+        self._stepping = [cast(SimulatedSequence, span.sequence) for span in spans]
+        if not spans:
             self.until = math.inf
             return
-        self._steps = 1
-        if self._leaps and settled(self._scheduler, self._max_running):
-            self._steps = min(s.denoiser.priced.forwards - s.denoiser.at for s in stepping)
+        self._steps = steps_alike(self._scheduler, self._max_running, self._ledger.free) if self._leaps else 1
         self.until = now + self._seconds(self._steps)
 
     def _end_steps(self) -> list[int]:
@@ -81,16 +100,16 @@ class SteppedReplica:
         for sequence in self._stepping:
             denoiser = sequence.denoiser
             left = denoiser.priced.first_block - denoiser.at
-            if 0 < left <= steps:
+            if 0 < left <= steps and not denoiser.piecemeal:
                 outcome.first_block[sequence.number] = began + self._seconds(left) - sequence.arrived
         ended = []
         for sequence in self._stepping:
-            denoiser = sequence.denoiser
-            denoiser.at += steps
-            if denoiser.at == denoiser.priced.forwards:
+            sequence.go_on(steps)
+            if sequence.denoiser.ended:
                 ended.append(sequence.number)
                 self._scheduler.remove(sequence.request_id)
                 outcome.queued[sequence.number] = sequence.stats.queued
+                outcome.evictions += sequence.stats.evictions
                 outcome.total[sequence.number] = self.until - sequence.arrived
         outcome.busy += self.until - began
         outcome.steps += steps
@@ -104,5 +123,5 @@ class SteppedReplica:
         for sequence in self._stepping:
             denoiser = sequence.denoiser
             sums, at = denoiser.priced.seconds, denoiser.at
-            seconds += sums[at + steps] - sums[at]
+            seconds += sums[at + steps] - sums[at] + denoiser.surplus
         return seconds

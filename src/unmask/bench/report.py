@@ -16,6 +16,8 @@ from unmask.bench.outcome import Outcome
 from unmask.bench.policies import Policy
 from unmask.bench.workload import Workload
 
+_HEADS = ("total", "first block", "queued", "met", "good/s", "tokens/s", "busy", "batch", "evicted", "refused")
+
 
 class Percentiles(msgspec.Struct, frozen=True):
     """Seconds; None where there is nothing to tell of."""
@@ -47,6 +49,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     Times are a client's: with the seconds that a request takes outside the engine, but for ``queued``, from arrival to
     admission. ``met``: share of all requests, the refused among them, that met the objective; ``goodput``: how many a
     second. ``utilisation``: share of the time that replicas spent in steps. ``mean_batch``: requests in a step.
+    ``evictions``: how often a request lost its keys and values to a more urgent one.
     """
 
     policy: str
@@ -62,6 +65,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     tokens_per_second: float
     utilisation: float
     mean_batch: float
+    evictions: int
 
     @property
     def label(self) -> str:
@@ -118,6 +122,7 @@ def summarize(policy: Policy, served: Served, objective: Objective) -> Result:
         tokens_per_second=float(workload.output_tokens[finished].sum() / seconds),
         utilisation=outcome.busy / (served.replicas * seconds),
         mean_batch=outcome.spans / max(outcome.steps, 1),
+        evictions=outcome.evictions,
     )
 
 
@@ -131,7 +136,7 @@ def result_tables(results: list[Result]) -> Iterator[Table]:
             box=SIMPLE_HEAD,
             padding=(0, 1, 0, 0),
         )
-        for head in ("total", "first block", "queued", "met", "good/s", "tokens/s", "busy", "batch", "refused"):
+        for head in _HEADS:
             table.add_column(head, justify="right", no_wrap=True)
         for result in results:
             if result.rate == rate:
@@ -150,5 +155,6 @@ def _cells(result: Result) -> tuple[str, ...]:
         f"{result.tokens_per_second:.4g}",
         f"{result.utilisation:.0%}",
         f"{result.mean_batch:.1f}",
+        str(result.evictions),
         str(result.refused),
     )

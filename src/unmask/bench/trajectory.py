@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unmask.decoding.canvas import Canvas
-from unmask.decoding.windows import Decision, Segment, Window
+from unmask.decoding.windows import Decision, Denoiser, Segment, Window
 from unmask.engine.sequence import Sequence
 from unmask.params import RULE_TRAITS, DecodingParams, GenerationParams, ModelInfo
 from unmask.resolve import resolve
 
+_ANY_ROOM = 2**62  # rows, more than any window has
 _SURE, _UNSURE = 0.0, 1e9  # entropies by which a canvas that is renoised ends or goes on
 
 
@@ -30,28 +31,60 @@ class Shape:
     forwards: int
 
 
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What a denoiser says of itself before a forward, and the ``window`` of it, without segments.
+
+    Nothing has been cut or lost before, and nothing is cut.
+    """
+
+    window: Window
+    cached: int
+    final: int
+    coming_end: int
+    interruptible: bool
+    prefill_rows: int
+    uncut_room: int
+    most_rows: int
+
+    @classmethod
+    def of(cls, denoiser: Denoiser) -> Moment:
+        """That of ``denoiser``, whose next window is taken."""
+        said = (
+            denoiser.cached,
+            denoiser.final,
+            denoiser.coming_end,
+            denoiser.interruptible,
+            denoiser.prefill_rows,
+            denoiser.uncut_room,
+            denoiser.most_rows,
+        )
+        return cls(denoiser.next_window(_ANY_ROOM), *said)
+
+
 @dataclass(frozen=True)
 class Trajectory:
     """What a request of ``shape`` asks of each of its forwards.
 
-    ``windows`` hold no segments. ``most_rows``: the denoiser's, before each forward. ``features`` int64
-    [forwards, 5]: what each adds to its step, in the order of ``costs.TERMS``. ``first_block``: the number of forwards
-    after which the first block stands. ``params``, ``canvas``: the request's; its tokens are made up.
+    ``moments``: one before each forward. ``features`` int64 [forwards, 5]: what each adds to its step, in the order of
+    ``costs.TERMS``. ``first_block``: the number of forwards after which the first block stands. ``params``, ``canvas``:
+    the request's; its tokens are made up. ``unit``, ``divisible``: its denoiser's.
     """
 
     shape: Shape
     params: DecodingParams
     model: ModelInfo
     canvas: Canvas
-    windows: tuple[Window, ...]
-    most_rows: tuple[int, ...]
+    unit: int | None
+    divisible: bool
+    moments: tuple[Moment, ...]
     features: NDArray[np.int64]
     first_block: int
 
     @property
     def forwards(self) -> int:
         """How many it takes: ``shape.forwards``, or as many as its blocks need at least or its positions at most."""
-        return len(self.windows)
+        return len(self.moments)
 
 
 def find_trajectory(shape: Shape, options: GenerationParams, model: ModelInfo) -> Trajectory:
@@ -61,31 +94,35 @@ def find_trajectory(shape: Shape, options: GenerationParams, model: ModelInfo) -
     """
     params = resolve(replace(options, max_tokens=shape.max_tokens), model, shape.prompt_tokens)
     sequence = Sequence("0", [_word(model)] * shape.prompt_tokens, params, model, 0.0)
-    pacer = _Pacer(shape, sequence.canvas, params, model)
-    windows, most_rows, features = [], [], []
+    pacer = Pacer(shape, sequence.canvas, params, model)
+    moments, features = [], []
     first_block = 0
     while sequence.canvas.finish is None:
-        most_rows.append(sequence.denoiser.most_rows)
-        window = sequence.denoiser.next_window()
-        windows.append(Window(window.start, window.end, window.key_end, None, [], window.left))
+        moment = Moment.of(sequence.denoiser)
+        window = moment.window
+        moments.append(replace(moment, window=replace(window, visible=None, segments=[])))
         features.append(span_features(window, sequence.canvas))
         sequence.apply(window, pacer.decide(window), 0.0)
         first_block += sequence.stats.first_block is None
+    unit, divisible = sequence.denoiser.unit, sequence.denoiser.divisible
     return Trajectory(
-        shape, params, model, sequence.canvas, tuple(windows), tuple(most_rows), np.array(features), first_block + 1
+        shape, params, model, sequence.canvas, unit, divisible, tuple(moments), np.array(features), first_block + 1
     )
 
 
 def span_features(window: Window, canvas: Canvas) -> tuple[int, int, int, int, int]:
     """Span, query rows, keys, pairs of row and key, positions that may commit."""
-    rows, keys = window.end - window.start, window.key_end
-    open_ = sum(
-        s.end - s.start if s.edits else int(np.count_nonzero(canvas.masked[s.start : s.end])) for s in window.segments
-    )
-    return 1, rows, keys, rows * keys, open_
+    rows, keys = window.count, window.keys
+    return 1, rows, keys, rows * keys, sum(_open(segment, canvas) for segment in window.segments)
 
 
-class _Pacer:
+def _open(segment: Segment, canvas: Canvas) -> int:
+    if segment.revises:
+        return segment.reach - max(segment.start, canvas.prompt_length)
+    return int(np.count_nonzero(canvas.masked[segment.start : segment.reach]))
+
+
+class Pacer:
     """Decides as many positions in each forward as ``shape.forwards`` asks for, spread evenly, from left to right.
 
     Blocks that are denoised one after another share the forwards by their masks, each at least one; so it comes out
@@ -94,12 +131,14 @@ class _Pacer:
 
     def __init__(self, shape: Shape, canvas: Canvas, params: DecodingParams, model: ModelInfo) -> None:
         self._canvas, self._renoises = canvas, model.denoiser == "renoise"
-        self._pipelined = RULE_TRAITS[params.rule].pipelined
+        traits = RULE_TRAITS[params.rule]
+        self._pipelined = traits.pipelined
         self._word = _word(model)
         last = canvas.prompt_length + shape.output_tokens - 1
         ends = shape.output_tokens < shape.max_tokens and bool(model.end_ids)
         self._end_at, self._end_id = (last, model.end_ids[0]) if ends else (-1, -1)
-        self._stop = min(canvas.grid.block_end(last), canvas.limit)
+        block_end = canvas.grid.block_end(last)
+        self._stop = block_end if traits.revises else min(block_end, canvas.limit)
         self._forwards, self._forward = shape.forwards, 0
 
     def decide(self, window: Window) -> Decision:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from unmask.bench.distributions import Distribution, Floats
 from unmask.bench.trace import TraceRow
 from unmask.bench.trajectory import Shape
 from unmask.errors import InvalidValueError
+from unmask.terms import Terms
 
 MOST_SHAPES = 1000  # that a generated workload draws from: finding the windows of one takes milliseconds
 
@@ -44,9 +46,12 @@ class Workload:
         return replace(self, deadlines=np.where(np.isinf(self.deadlines), drawn, self.deadlines))
 
     @property
-    def urgency(self) -> list[tuple[bool, float]]:
-        """Of each request, for the order in which to serve them: the least first."""
-        return list(zip(self.batch.tolist(), (self.times + self.deadlines).tolist(), strict=True))
+    def terms(self) -> list[Terms]:
+        """The priority and the deadline of each request."""
+        return [
+            Terms(priority="batch" if batch else "interactive", deadline=None if math.isinf(deadline) else deadline)
+            for batch, deadline in zip(self.batch.tolist(), self.deadlines.tolist(), strict=True)
+        ]
 
     @classmethod
     def of_trace(cls, rows: list[TraceRow], pace: Distribution | None, random: np.random.Generator) -> Workload:

@@ -105,6 +105,11 @@ class BlockCausalDenoiser:
         return max(self._prefill_end - self.cached, 0)
 
     @property
+    def uncut_room(self) -> int:
+        """All blocks that may be live stand behind the prefill."""
+        return self.prefill_rows + self._live_rows + self._shadow_rows
+
+    @property
     def most_rows(self) -> int:
         """The live blocks and as many on their way to the cache."""
         rows = self.canvas.length if self.params.cache == "none" else min(self.canvas.length, 2 * self._live_rows)
@@ -125,7 +130,7 @@ class BlockCausalDenoiser:
 
     def next_window(self, room: int) -> Window:
         """Open and promote blocks, then compute everything that is not in the cache."""
-        if self.divisible and self.prefill_rows and self.prefill_rows + self._live_rows + self._shadow_rows > room:
+        if self.divisible and self.prefill_rows and room < self.uncut_room:
             return self._chunk(room)
         self._open()
         for block, successor in zip(self.blocks, self.blocks[1:], strict=False):

@@ -27,6 +27,7 @@ class FullAttentionDenoiser:
     cached = 0
     final = 0
     prefill_rows = 0
+    uncut_room = 0
 
     def __init__(self, canvas: Canvas, params: DecodingParams, model: ModelInfo) -> None:
         self.canvas = canvas

@@ -58,6 +58,11 @@ class RenoiseDenoiser:
         return self.start - self.cached
 
     @property
+    def uncut_room(self) -> int:
+        """The current canvas stands behind the prefill."""
+        return self.prefill_rows + self._end() - self.start
+
+    @property
     def most_rows(self) -> int:
         """One canvas."""
         return self.params.block_length
@@ -81,7 +86,7 @@ class RenoiseDenoiser:
     def next_window(self, room: int) -> Window:
         """What is final but not encoded, then the canvas, which sees everything."""
         end = self._end()
-        if self.prefill_rows and self.prefill_rows + end - self.start > room:
+        if self.prefill_rows and room < self.uncut_room:
             end = self._chunk_end = min(self.cached + room, self.start)
             return Window(self.cached, end, end, np.arange(self.cached, end) + 1, [], end - 1, canvas_start=end)
         visible = None

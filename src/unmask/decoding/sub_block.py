@@ -52,6 +52,12 @@ class SubBlockDenoiser:
         return self.start - self.cached
 
     @property
+    def uncut_room(self) -> int:
+        """A block's first token takes no rows of the block."""
+        opening = self.canvas.masked[self.start]
+        return self.prefill_rows + (0 if opening else self.coming_end - self.start)
+
+    @property
     def most_rows(self) -> int:
         """One block."""
         return self.params.block_length
@@ -71,7 +77,7 @@ class SubBlockDenoiser:
         start, end = self.start, self.canvas.grid.block_end(self.start)
         masked = self.canvas.masked[start:end]
         assert masked.any(), "a request without masks left should have ended"
-        if self.prefill_rows and self.prefill_rows + (end - start) * (not masked[0]) > room:
+        if self.prefill_rows and room < self.uncut_room:
             return self._chunk(room)
         if masked[0]:
             segment = Segment(start, start + 1, AT_ONCE)

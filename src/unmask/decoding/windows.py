@@ -161,6 +161,10 @@ class Denoiser(Protocol):
         """Final positions that have to be computed before anything else: the prompt, or all that was lost."""
 
     @property
+    def uncut_room(self) -> int:
+        """The least room in which a divisible prefill is computed at once, and its successors with it."""
+
+    @property
     def most_rows(self) -> int:
         """The most rows that any coming window can have besides ``prefill_rows``."""
 
