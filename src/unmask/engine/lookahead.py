@@ -73,7 +73,7 @@ class Lookahead:
             yield drafts
         finally:
             for draft in drafts:
-                for pages in draft.sequence.borrowed:
+                for pages in draft.sequence.held.pages:
                     self._pages.give_back(pages)
 
     def _draft(self, parent: Span, guess: Decision, room: int) -> Span | None:
@@ -85,7 +85,8 @@ class Lookahead:
         count = pages_for(draft.rows)
         if draft.rows * fork.streams > room or count * fork.streams > self._pages.free:
             return None
-        fork.borrow([self._pages.take(count, claim=count) for _ in range(fork.streams)])
+        pages = [self._pages.take(count, claim=count) for _ in range(fork.streams)]
+        fork.held = fork.held.for_draft(draft.window, pages)
         return draft
 
     def follow(self, sequence: Sequence, drafts: list[Commit], now: float) -> int:

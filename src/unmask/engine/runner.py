@@ -5,7 +5,7 @@ Everything the host knows goes to the device before the forward; what was decide
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -85,15 +85,12 @@ class Runner:
         What the coming window computes again is not needed, and does no harm.
         """
         for unconditional in (False, True)[: sequence.streams]:
-            own, drafted = (s.slots(unconditional) for s in (sequence, draft.sequence))
+            own, drafted = (s.held.slots(unconditional) for s in (sequence, draft.sequence))
             positions = draft.window.positions[draft.window.positions < len(own)]
             slots = np.stack([drafted[positions], own[positions]])
             self._cache.copy(*torch.from_numpy(slots).to(self.model.device))
             if len(self._kept_rows) and draft.window.left >= draft.window.start:
-                source, target = (
-                    replace(draft, sequence=s, unconditional=unconditional).page_of(draft.window.left)
-                    for s in (draft.sequence, sequence)
-                )
+                source, target = (s.held.page_of(draft.window.left, unconditional) for s in (draft.sequence, sequence))
                 self._kept_rows[target] = self._kept_rows[source]
 
     def _copy_pages(self, spans: list[Span]) -> None:
