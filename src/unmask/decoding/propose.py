@@ -12,7 +12,7 @@ from enum import Enum
 import torch
 from torch import Tensor
 
-from unmask.decoding.memory import Recall
+from unmask.decoding.recollection import Recall
 
 _CERTAIN_GAP = 16.0  # where nothing else is possible: that of a probability of 1 - 1e-7
 _EPSILON = 1e-10  # keeps log(0) out of the entropy, as the reference has it

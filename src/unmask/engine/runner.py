@@ -19,7 +19,7 @@ from unmask.engine.batch import Candidates, Ints, Layout, candidates, lay_out, s
 from unmask.engine.commits import MASKED_AGAIN, CommitPlan
 from unmask.engine.logprobs import StepLogprobs
 from unmask.engine.pages import PAGE_TOKENS
-from unmask.engine.proposals import Part, PartMaker
+from unmask.engine.parts import Part, PartMaker
 from unmask.engine.scheduler import Span
 from unmask.engine.sequence import Sequence
 from unmask.models.base import Model, SelfConditionedModel, StepContext

@@ -24,7 +24,7 @@ from unmask.params import RULE_TRAITS, DecodingParams, DenoiserKind, ModelInfo
 from unmask.terms import PLAIN, Terms
 
 if TYPE_CHECKING:
-    from unmask.decoding.memory import Memory
+    from unmask.decoding.recollection import RuleMemory
 
 _DENOISERS: dict[DenoiserKind, Callable[[Canvas, DecodingParams, ModelInfo], Denoiser]] = {
     "full": FullAttentionDenoiser,
@@ -38,8 +38,8 @@ class Sequence:
     """The live state of one request. Times are seconds on the loop's clock, passed in.
 
     ``adapter``: the number of the adapter that its rows go through, if any. ``terms``: how urgent it is, and for whom.
-    ``automaton``: what its text must fit. ``memory``: what its rule remembers, from its first forward on, if it does;
-    ``kept_bytes`` is the most that this takes. ``shares``: whether others may use the keys and values of its final
+    ``automaton``: what its text must fit. ``rule_memory``: what its rule remembers, if it does, from its first forward
+    on; ``kept_bytes`` is the most that this takes. ``shares``: whether others may use the keys and values of its final
     tokens, and it theirs. ``held``: its pages. ``steps`` counts its denoising steps. ``outlook``: what the last forward
     proposed, if the request looks ahead. ``parent``: what a draft is a fork of.
     """
@@ -68,7 +68,7 @@ class Sequence:
         self.canvas = Canvas(prompt_ids, params, model, end_ids)
         self.denoiser = _DENOISERS[model.denoiser](self.canvas, params, model)
         self.kept_bytes = kept_bytes(params.rule, params.block_length, model.vocab_size)
-        self.memory: Memory | None = None
+        self.rule_memory: RuleMemory | None = None
         self.shadow_rows = params.block_length * RULE_TRAITS[params.rule].shadows
         self.held = HeldPages([])
         self.steps = 0
