@@ -83,7 +83,6 @@ class BlockCausalDenoiser:
         self.unit = 0 if params.cache == "none" else params.block_length if model.anchor == "start" else None
         self._edits = RULE_TRAITS[params.rule].edits
         self._revises = RULE_TRAITS[params.rule].revises
-        self._shadow_rows = params.block_length * RULE_TRAITS[params.rule].shadows
         self._live_rows = params.max_live_blocks * params.block_length
         self._prefill_end = self._first if params.cache != "none" else 0
         self._chunk_end = 0
@@ -108,7 +107,7 @@ class BlockCausalDenoiser:
     def most_rows(self) -> int:
         """The live blocks and as many on their way to the cache."""
         rows = self.canvas.length if self.params.cache == "none" else min(self.canvas.length, 2 * self._live_rows)
-        return rows + self._shadow_rows
+        return rows + self.params.shadow_rows
 
     @property
     def most_forwards(self) -> int:
@@ -125,7 +124,8 @@ class BlockCausalDenoiser:
 
     def next_window(self, room: int) -> Window:
         """Open and promote blocks, then compute everything that is not in the cache."""
-        if self.divisible and self.prefill_rows and self.prefill_rows + self._live_rows + self._shadow_rows > room:
+        live_rows = self._live_rows + self.params.shadow_rows
+        if self.divisible and self.prefill_rows and self.prefill_rows + live_rows > room:
             return self._chunk(room)
         self._open()
         for block, successor in zip(self.blocks, self.blocks[1:], strict=False):
@@ -138,7 +138,7 @@ class BlockCausalDenoiser:
         end = self.blocks[-1].end
         segments = [self._segment(block) for block in live]
         window = Window(start, end, end, self.canvas.grid.visible(start, end), segments, left=self._next_cached() - 1)
-        if self._shadow_rows:
+        if self.params.shadow_rows:
             window.shadows = shadows(self.canvas, live[0].start, end)
         return window
 

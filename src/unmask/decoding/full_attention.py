@@ -53,7 +53,7 @@ class FullAttentionDenoiser:
     @property
     def most_rows(self) -> int:
         """Some windows hold everything."""
-        return self.canvas.length + self.params.block_length * self._traits.shadows
+        return self.canvas.length + self.params.shadow_rows
 
     @property
     def most_forwards(self) -> int:

@@ -109,7 +109,7 @@ class Lookahead:
 def by_request(commits: list[Commit]) -> list[list[Commit]]:
     """The commits of each request: its own, then those of its drafts, earlier steps first."""
     requests: dict[str, list[Commit]] = {}
-    for commit in sorted(commits, key=lambda commit: commit.span.sequence.steps):
+    for commit in sorted(commits, key=lambda commit: commit.span.sequence.step):
         requests.setdefault(commit.span.sequence.request_id, []).append(commit)
     return list(requests.values())
 
@@ -169,7 +169,7 @@ def _same_forward(sequence: Sequence, draft: Sequence) -> bool:
     return (
         np.array_equal(canvas.tokens, guessed.tokens)
         and np.array_equal(canvas.masked, guessed.masked)
-        and (sequence.steps == draft.steps or sequence.params.temperature == 0)
+        and (sequence.step == draft.step or sequence.params.temperature == 0)
         and _same_window(sequence.next_window(), draft.next_window())
     )
 

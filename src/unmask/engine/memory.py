@@ -32,7 +32,7 @@ class KeyValueMemory:
         whole = cached // PAGE_TOKENS  # pages that it only reads
         missing = pages_for(sequence.denoiser.coming_end) - whole
         self.ledger.use(known)  # else making room might drop them
-        shadowing = pages_for(sequence.shadow_rows)
+        shadowing = pages_for(sequence.params.shadow_rows)
         if not self._make_room(missing * sequence.streams + shadowing + spare):
             self.ledger.give_back(known)
             return False

@@ -223,7 +223,7 @@ class PartMaker:
         return self._upload(self._candidates.spans)
 
     def _draws(self, stream: int) -> Tensor:
-        seed, step = self._of_params(lambda p: p.seed), self._of_sequences(lambda s: s.steps)
+        seed, step = self._of_params(lambda p: p.seed), self._of_sequences(lambda s: s.step)
         return uniform(seed, self._positions, step, stream)
 
     def _of_params(self, value: Callable[[DecodingParams], float | int | bool]) -> Tensor:

@@ -20,7 +20,7 @@ from unmask.decoding.windows import Decision, Denoiser, Outlook, Window
 from unmask.engine.held_pages import HeldPages
 from unmask.errors import EngineFaultError
 from unmask.events import CanvasEvent, FinishReason, RequestStats, TokenLogprob
-from unmask.params import RULE_TRAITS, DecodingParams, DenoiserKind, ModelInfo
+from unmask.params import DecodingParams, DenoiserKind, ModelInfo
 from unmask.terms import PLAIN, Terms
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ class Sequence:
     ``adapter``: the number of the adapter that its rows go through, if any. ``terms``: how urgent it is, and for whom.
     ``automaton``: what its text must fit. ``rule_memory``: what its rule remembers, if it does, from its first forward
     on; ``kept_bytes`` is the most that this takes. ``shares``: whether others may use the keys and values of its final
-    tokens, and it theirs. ``held``: its pages. ``steps`` counts its denoising steps. ``outlook``: what the last forward
-    proposed, if the request looks ahead. ``parent``: what a draft is a fork of.
+    tokens, and it theirs. ``held``: its pages. ``step``: the number of its coming denoising step. ``outlook``: what the
+    last forward proposed, if the request looks ahead. ``parent``: what a draft is a fork of.
     """
 
     def __init__(
@@ -69,9 +69,8 @@ class Sequence:
         self.denoiser = _DENOISERS[model.denoiser](self.canvas, params, model)
         self.kept_bytes = kept_bytes(params.rule, params.block_length, model.vocab_size)
         self.rule_memory: RuleMemory | None = None
-        self.shadow_rows = params.block_length * RULE_TRAITS[params.rule].shadows
         self.held = HeldPages([])
-        self.steps = 0
+        self.step = 0
         self.stats = RequestStats()
         self.outlook: Outlook | None = None
         self.parent: Sequence | None = None
@@ -139,7 +138,7 @@ class Sequence:
         fork = copy(self)
         fork.canvas, fork.denoiser = deepcopy((self.canvas, self.denoiser), {id(self.params): self.params})
         fork.denoiser.apply(decision)
-        fork.steps, fork.parent, fork._window = self.steps + 1, self, None
+        fork.step, fork.parent, fork._window = self.step + 1, self, None
         return fork
 
     def apply(self, window: Window, decision: Decision, now: float, foreseen: bool = False) -> int:
@@ -149,7 +148,7 @@ class Sequence:
         Raises ``EngineFaultError`` for a request that takes more steps than any can need.
         """
         newly = self.denoiser.apply(decision)
-        self.steps += bool(window.segments)
+        self.step += bool(window.segments)
         self.outlook, self._window = decision.outlook, None
         self._logprobs |= decision.logprobs or {}  # an edited position's anew: its token's before are no longer true
         stats = self.stats
@@ -161,8 +160,8 @@ class Sequence:
         stats.total = now - self.arrived
         if stats.first_block is None and (self.canvas.first_block_decided or self.canvas.finish):
             stats.first_block = stats.total
-        if not self.canvas.finish and self.steps >= self.denoiser.most_forwards:
-            raise EngineFaultError(f"{self.steps} steps did not decide {self.canvas.length} positions.")
+        if not self.canvas.finish and self.step >= self.denoiser.most_forwards:
+            raise EngineFaultError(f"{self.step} steps did not decide {self.canvas.length} positions.")
         return newly
 
     def event(self, cut: FinishReason | None = None) -> CanvasEvent | None:
