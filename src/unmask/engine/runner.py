@@ -1,6 +1,6 @@
-"""Executes one planned step: one forward over all spans, one proposal per masked row, one commit per segment.
+"""Executes one planned step: one forward over all spans, one proposal per candidate, one decision per request.
 
-Everything the host knows goes to the device before the forward; what was decided comes back in one piece after it.
+What the host knows of the candidates goes to the device before the forward; what was decided comes back in one piece.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from unmask.decoding.constrained import propose_filling
@@ -54,7 +53,7 @@ class Runner:
 
     @torch.inference_mode()
     def execute(self, spans: list[Span]) -> list[Commit]:
-        """One step. Each span's commits, in any order."""
+        """One step: what it decided for each span given, in any order."""
         device, spec = self.model.device, self.model.spec
         layout = lay_out(spans)
         open_ = candidates(layout, spec.shifted)
@@ -67,16 +66,17 @@ class Runner:
         if spec.shifted:
             hidden = self._with_kept_rows(layout, hidden)
         if plan is None:  # nothing but pieces of prefills
-            return _commits(layout, open_, StepLogprobs(), np.empty(0, dtype=np.int64))
+            return _commits(layout, open_, np.empty(0, dtype=np.int64), StepLogprobs())
         told = StepLogprobs()
         proposals = self._propose(parts, len(open_.rows), hidden, step, told)
         decided = plan.decide(proposals)
         decided.masked_fill_(proposals.score.isnan(), _NOT_FINITE)
         if not self._renoises and not any(span.sequence.params.lookahead for span in spans):
-            return _commits(layout, open_, told, decided.cpu().numpy())
+            return _commits(layout, open_, decided.cpu().numpy(), told)
         # One transfer for all that a renoised canvas, or a guess at what comes next, goes by.
         bits = torch.stack([decided, proposals.likeliest, proposals.score.view(torch.int64)]).cpu().numpy()
-        return _commits(layout, open_, told, bits[0], bits[1], bits[2].view(np.float64), renoised=self._renoises)
+        outlook = Outlook(open_.positions, bits[1], bits[2].view(np.float64))
+        return _commits(layout, open_, bits[0], told, outlook, renoised=self._renoises)
 
     @torch.inference_mode()
     def adopt(self, draft: Span, sequence: Sequence) -> None:
@@ -162,29 +162,27 @@ class Runner:
 def _commits(
     layout: Layout,
     open_: Candidates,
-    told: StepLogprobs,
     decided: Ints,
-    likeliest: Ints | None = None,
-    score: NDArray[np.float64] | None = None,
+    told: StepLogprobs,
+    outlook: Outlook | None = None,
     *,
     renoised: bool = False,
 ) -> list[Commit]:
-    """``decided`` [M] is as ``CommitPlan.decide`` has it, and ``_NOT_FINITE`` where nothing could be decided; the
-    candidates come span by span.
+    """``decided`` [M] is as ``CommitPlan.decide`` has it, and ``_NOT_FINITE`` where nothing could be decided. The
+    candidates come span by span; ``outlook`` is that of all of them.
     """
     borders = np.searchsorted(open_.spans, np.arange(len(layout.spans) + 1))
     commits = []
     for span, begin, end in zip(layout.spans, borders, borders[1:], strict=False):
         if span.unconditional:
             continue
-        positions, tokens = open_.positions[begin:end], decided[begin:end]
+        candidates, positions, tokens = np.arange(begin, end), open_.positions[begin:end], decided[begin:end]
         hit = tokens >= 0
-        positions, candidates = open_.positions[begin:end], np.arange(begin, end)
         decision = Decision(positions[hit], tokens[hit], masked_again=positions[tokens == MASKED_AGAIN])
-        if likeliest is not None and score is not None:
-            decision.outlook = Outlook(positions, likeliest[begin:end], score[begin:end])
-        if renoised and likeliest is not None:
-            decision.logprobs = told.of(span, candidates, positions, likeliest[begin:end])
+        if outlook is not None:
+            decision.outlook = Outlook(positions, outlook.likeliest[begin:end], outlook.score[begin:end])
+        if outlook is not None and renoised:  # any of them may become final
+            decision.logprobs = told.of(span, candidates, positions, outlook.likeliest[begin:end])
         else:
             decision.logprobs = told.of(span, candidates[hit], positions[hit], tokens[hit])
         commits.append(Commit(span, decision, finite=bool((tokens != _NOT_FINITE).all())))
