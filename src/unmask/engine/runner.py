@@ -16,6 +16,7 @@ from unmask.decoding.propose import Proposals, propose
 from unmask.decoding.windows import Decision, Outlook
 from unmask.engine.batch import Candidates, Ints, Layout, candidates, lay_out, step_context
 from unmask.engine.commits import MASKED_AGAIN, CommitPlan
+from unmask.engine.left_rows import LeftRows
 from unmask.engine.logprobs import StepLogprobs
 from unmask.engine.pages import PAGE_TOKENS
 from unmask.engine.parts import Part, PartMaker
@@ -47,9 +48,7 @@ class Runner:
         self._cache = model.new_cache(pages * PAGE_TOKENS)
         self._end_ids = torch.tensor(model.spec.end_ids, dtype=torch.int64, device=model.device)
         self._most_rows = max(1, _LOGITS_BYTES // (model.spec.shape.vocab * 4))
-        # Shifted logits: the hidden row left of each stream's window, kept under the page that holds its position.
-        kept = pages if model.spec.shifted else 0
-        self._kept_rows = torch.zeros(kept, model.spec.shape.hidden, dtype=model.dtype, device=model.device)
+        self._left_rows = LeftRows(model, pages) if model.spec.shifted else None
 
     @torch.inference_mode()
     def execute(self, spans: list[Span]) -> list[Commit]:
@@ -63,8 +62,8 @@ class Runner:
 
         self._copy_pages(spans)
         hidden = self.model.forward(step, self._cache)
-        if spec.shifted:
-            hidden = self._with_kept_rows(layout, hidden)
+        if self._left_rows is not None:
+            hidden = self._left_rows.append_to(hidden, layout)
         if plan is None:  # nothing but pieces of prefills
             return _commits(layout, open_, np.empty(0, dtype=np.int64), StepLogprobs())
         told = StepLogprobs()
@@ -89,9 +88,8 @@ class Runner:
             positions = draft.window.positions[draft.window.positions < len(own)]
             slots = np.stack([drafted[positions], own[positions]])
             self._cache.copy(*torch.from_numpy(slots).to(self.model.device))
-            if len(self._kept_rows) and draft.window.left >= draft.window.start:
-                source, target = (s.held.page_of(draft.window.left, unconditional) for s in (draft.sequence, sequence))
-                self._kept_rows[target] = self._kept_rows[source]
+            if self._left_rows is not None:
+                self._left_rows.adopt(draft, sequence, unconditional)
 
     def _copy_pages(self, spans: list[Span]) -> None:
         copies = [(copy.source, copy.target) for span in spans for copy in span.copies]
@@ -99,21 +97,6 @@ class Runner:
             slots = torch.tensor(copies)[:, :, None] * PAGE_TOKENS + torch.arange(PAGE_TOKENS)
             sources, targets = slots.transpose(0, 1).flatten(1).to(self.model.device)
             self._cache.copy(sources, targets)
-
-    def _with_kept_rows(self, layout: Layout, hidden: Tensor) -> Tensor:
-        """Append each span's kept row; then keep the row that its coming windows will need."""
-        lefts = [span.page_of(max(span.window.start - 1, 0)) for span in layout.spans]
-        pages = torch.tensor(lefts, device=hidden.device)
-        extended = torch.cat([hidden, self._kept_rows[pages]])
-        new = [
-            (span.page_of(span.window.left), first_row + span.window.left - span.window.start)
-            for span, first_row in zip(layout.spans, layout.first_rows, strict=False)
-            if span.window.left >= span.window.start
-        ]
-        if new:
-            pages, rows = torch.tensor(new, device=hidden.device).unbind(dim=1)
-            self._kept_rows[pages] = hidden[rows]
-        return extended
 
     def _propose(
         self, parts: list[Part], count: int, hidden: Tensor, step: StepContext, told: StepLogprobs
