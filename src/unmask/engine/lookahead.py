@@ -175,6 +175,6 @@ def _same_forward(sequence: Sequence, draft: Sequence) -> bool:
 
 
 def _same_window(window: Window, other: Window) -> bool:
-    arrays = (window.visible, other.visible), (window.rows, other.rows), (window.shadows, other.shadows)
-    plain, others = (replace(w, visible=None, rows=None, shadows=_NONE) for w in (window, other))
+    arrays = (window.visible, other.visible), (window.chosen, other.chosen), (window.shadows, other.shadows)
+    plain, others = (replace(w, visible=None, chosen=None, shadows=_NONE) for w in (window, other))
     return plain == others and all(np.array_equal(mine, its) for mine, its in arrays)  # type: ignore[arg-type]
