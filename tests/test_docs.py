@@ -285,9 +285,18 @@ def test_every_record_on_the_walk_exists():
     patterns = set(re.findall(r"`(serving/dialects/\*/\w+\.py)`", page))
     assert len(patterns) > 3
     assert [pattern for pattern in patterns if not list((ROOT / "src" / "unmask").glob(pattern))] == []
+    rooms = set(re.findall(r"`(\w+)/`", page))
+    assert [room for room in rooms if not (ROOT / "src" / "unmask" / room / "__init__.py").is_file()] == []
     source = "\n".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
     records = set(re.findall(r"`([A-Z]\w+?)s?`", page))
     assert [record for record in records if not re.search(rf"class {record}s?\b", source)] == []
+
+
+@pytest.mark.parametrize("room", ["engine", "decoding"])
+def test_a_room_says_what_each_of_its_files_is_about(room):
+    path = ROOT / "src" / "unmask" / room
+    said = re.findall(r"``(\w+)``", import_module(f"unmask.{room}").__doc__ or "")
+    assert sorted(said) == sorted(file.stem for file in path.glob("*.py") if file.stem != "__init__")
 
 
 def test_every_decoding_option_is_documented():

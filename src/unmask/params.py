@@ -205,6 +205,11 @@ class DecodingParams(msgspec.Struct, frozen=True, kw_only=True):
     adapter: str = ""
     constraint: Constraint | None = None
 
+    @property
+    def shadow_rows(self) -> int:
+        """The most shadows that a window of the request may have."""
+        return self.block_length * RULE_TRAITS[self.rule].shadows
+
     def applied(self) -> dict[str, Any]:
         """What is really in force, as told to the user: all but the options that nothing reads."""
         unread = {name for name in ALL_RULE_OPTIONS if name not in RULE_TRAITS[self.rule].options} | {"frames"}

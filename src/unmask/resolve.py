@@ -63,15 +63,9 @@ def resolve(
         factor=said.number("factor", 1.0, 0.0, 1e6),
         alg_temp=said.number("alg_temp", 0.0, 0.0, 100.0),
         **_pipeline(said, rule),
-        edit_threshold=said.number("edit_threshold", 0.9, 0.0, 1.0),
-        max_edit_steps=said.integer("max_edit_steps", 16, 0, 1024),
-        min_commits=said.integer("min_commits", 1, 1, block_length),
         score=_choice("score", said.text("score", SCORES[0]), SCORES),
-        **_adaptive(said, block_length),
-        entropy_bound=said.number("entropy_bound", 0.1, 0.0, 1e6),
+        **_constants(said, block_length),
         **_schedule(said),
-        stability_threshold=said.integer("stability_threshold", 1, 0, 1024),
-        confidence_threshold=said.number("confidence_threshold", 0.005, 0.0, 1e6),
         **_cache(said, model, rule),
         early_exit=_early_exit(said, model),
         min_tokens=min_tokens,
@@ -206,9 +200,12 @@ def _pipeline(said: _Said, rule: str) -> dict[str, Any]:
     }
 
 
-def _adaptive(said: _Said, block_length: int) -> dict[str, Any]:
-    """The constants of rules that go by more than one number of a position, as their papers have them."""
+def _constants(said: _Said, block_length: int) -> dict[str, Any]:
+    """The constants of single rules, as their papers or their authors' code have them."""
     return {
+        "edit_threshold": said.number("edit_threshold", 0.9, 0.0, 1.0),
+        "max_edit_steps": said.integer("max_edit_steps", 16, 0, 1024),
+        "min_commits": said.integer("min_commits", 1, 1, block_length),
         "anchor_threshold": said.number("anchor_threshold", 0.9, 0.0, 1.0),
         "radius": said.integer("radius", 4, 0, block_length),
         "low_threshold": said.number("low_threshold", 0.4, 0.0, 1.0),
@@ -218,11 +215,12 @@ def _adaptive(said: _Said, block_length: int) -> dict[str, Any]:
         "kl_threshold": said.number("kl_threshold", 0.01, 0.0, 1e6),
         "gap_threshold": said.number("gap_threshold", 7.5, 0.0, 1e6),
         "verify_threshold": said.number("verify_threshold", 0.9, 0.0, 1.0),
+        "entropy_bound": said.number("entropy_bound", 0.1, 0.0, 1e6),
     }
 
 
 def _schedule(said: _Said) -> dict[str, Any]:
-    """The temperatures between which a renoised canvas is annealed."""
+    """The temperatures between which a renoised canvas is annealed, and when it is done."""
     t_min, t_max = said.number("t_min", 0.4, 1e-3, 100.0), said.number("t_max", 0.8, 1e-3, 100.0)
     if t_min > t_max:
         raise InvalidValueError(
@@ -230,7 +228,12 @@ def _schedule(said: _Said) -> dict[str, Any]:
             hint="The temperature falls from t_max.",
             param="t_min" if said.given("t_max") is None else "t_max",
         )
-    return {"t_min": t_min, "t_max": t_max}
+    return {
+        "t_min": t_min,
+        "t_max": t_max,
+        "stability_threshold": said.integer("stability_threshold", 1, 0, 1024),
+        "confidence_threshold": said.number("confidence_threshold", 0.005, 0.0, 1e6),
+    }
 
 
 def _max_tokens(said: _Said, model: ModelInfo, prompt_length: int) -> int:

@@ -289,9 +289,9 @@ def test_a_memory_is_kept_by_the_request_and_goes_with_it(llada):
     submit(llada, "plain", PROMPT, rule="threshold", max_tokens=32, block_length=16)
     llada.step()
     running = llada._scheduler.running
-    memory = running["klass"].memory
+    memory = running["klass"].rule_memory
     assert sum(tensor.nbytes for tensor in memory.kept.values()) == running["klass"].kept_bytes
-    assert running["plain"].memory is None
+    assert running["plain"].rule_memory is None
     assert running["plain"].kept_bytes == 0
     drain(llada)
 

@@ -31,7 +31,7 @@ def test_cached_keys_and_values_never_change(loop, rule):
     while (sequence := loop._scheduler.running.get("watched")) is not None:
         cached = sequence.denoiser.cached
         assert cached >= seen
-        slots = torch.from_numpy(sequence.slots(False)[:cached].copy())
+        slots = torch.from_numpy(sequence.held.slots(False)[:cached].copy())
         for index, layer in enumerate(layers):
             now = layer[slots]
             assert torch.equal(now[:seen], kept[index])

@@ -18,6 +18,7 @@ from unmask.errors import InsufficientMemoryError, UnmaskError
 from unmask.models.int8 import Int8Weight, int8_unavailable
 from unmask.models.load import load_model
 from unmask.models.registry import describe
+from unmask.models.weight_bytes import weight_shapes
 
 GIB = 2**30
 needs_int8 = pytest.mark.skipif(int8_unavailable(torch.device("cpu")) is not None, reason="no int8 on this CPU")
@@ -136,7 +137,7 @@ def test_where_free_memory_cannot_be_told_nothing_is_refused(left):
 def test_what_is_counted_is_what_is_loaded(golden, tmp_path, family):
     checkpoint = open_checkpoint(str(served_copy(golden / family, tmp_path)))
     loaded = load_model(checkpoint, device="cpu")
-    counted = sum(math.prod(shape) for _, shape in fit._shapes(checkpoint, describe(checkpoint)))
+    counted = sum(math.prod(shape) for _, shape in weight_shapes(checkpoint, describe(checkpoint)))
     assert counted == pytest.approx(loaded.parameters, rel=1e-4)
 
 

@@ -192,7 +192,7 @@ def test_pages_of_drafts_are_given_back_after_each_step(loop):
     for _ in range(5):
         stats = loop.step().stats
         sequence = loop._scheduler.running["ahead"]
-        assert stats.pages_in_use == len({*sequence.pages[0], *sequence.pinned})
+        assert stats.pages_in_use == len({*sequence.held.pages[0], *sequence.held.pinned})
     assert drain(loop)["ahead"].stats.drafts > 20
 
 

@@ -80,7 +80,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         sequence, window = span.sequence, span.window
         tokens = sequence.canvas.tokens.tolist()
         for stream in range(sequence.streams):
-            slots = sequence.slots(bool(stream))
+            slots = sequence.held.slots(bool(stream))
             assert len(slots) >= window.key_end
             ends = [window.key_end] * span.rows if window.visible is None else window.visible.tolist()
             for position, end in zip(range(window.start, window.end), ends, strict=True):
@@ -131,9 +131,9 @@ class SchedulerMachine(RuleBasedStateMachine):
     def pages_are_accounted_for(self):
         held: dict[int, int] = {}
         for sequence in self.scheduler.running.values():
-            for page in [page for stream in sequence.pages for page in stream] + sequence.pinned:
+            for page in [page for stream in sequence.held.pages for page in stream] + sequence.held.pinned:
                 held[page] = held.get(page, 0) + 1
-            assert len(sequence.pages[0]) <= pages_for(sequence.canvas.length)
+            assert len(sequence.held.pages[0]) <= pages_for(sequence.canvas.length)
         assert len(held) == self.pages.in_use
         assert all(self.pages._users[page] == users for page, users in held.items())
         assert self.pages.in_use + self.pages.idle + self.pages.free == PAGES

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine.queueing import denoise, sequence
+from unmask.engine.held_pages import HeldPages
 from unmask.engine.memory import KeyValueMemory
 from unmask.engine.pages import PageLedger
 from unmask.engine.scheduler import Scheduler
@@ -60,7 +61,7 @@ def test_batch_holds_three_quarters_of_slots_rows_and_pages():
     assert not batch_may_join(batch[:4], slots=100, rows=int(rows / 0.75), pages=100)
     assert batch_may_join(batch[:4], slots=100, rows=int(rows / 0.75) + 2, pages=100)
     for one in batch:
-        one.pages = [[0, 1]]
+        one.held = HeldPages([[0, 1]])
     assert not batch_may_join(batch[:3], slots=100, rows=1000, pages=8)
     assert batch_may_join([], slots=1, rows=1, pages=1), "one at least"
     assert batch_may_join([sequence("i")] * 50, slots=8, rows=10, pages=1), "what interactive ones hold is theirs"

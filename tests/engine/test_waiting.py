@@ -297,7 +297,7 @@ class WaitingMachine(RuleBasedStateMachine):
     @invariant()
     def pages_are_accounted_for(self):
         running = self.scheduler.running.values()
-        held = {page for one in running for pages in (*one.pages, one.pinned) for page in pages}
+        held = {page for one in running for pages in (*one.held.pages, one.held.pinned) for page in pages}
         assert len(held) == self.pages.in_use
 
     @invariant()

@@ -200,11 +200,6 @@ class SimulatedSequence(Sequence):
         self.denoiser = Playback(priced)
         self.canvas = priced.canvas  # for its lengths; nobody writes to it
 
-    def extend(self, pages: list[list[int]]) -> None:
-        """Go on with more ``pages`` of each stream; nobody asks for their slots."""
-        for own, new in zip(self.pages, pages, strict=True):
-            own += new
-
     def go_on(self, steps: int) -> None:
         """It took part in so many steps."""
         self.denoiser.go_on(steps)
@@ -231,4 +226,4 @@ def steps_alike(scheduler: Scheduler, max_running: int, free_pages: int) -> int:
 def _missing_pages(sequence: SimulatedSequence, steps: int) -> int:
     """The pages that ``sequence`` has to get, at most, for so many steps."""
     playback = sequence.denoiser
-    return max(0, playback.priced.pages[playback.at + steps - 1] - len(sequence.pages[0]))
+    return max(0, playback.priced.pages[playback.at + steps - 1] - len(sequence.held.pages[0]))

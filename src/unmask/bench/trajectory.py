@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unmask.decoding.canvas import Canvas
-from unmask.decoding.windows import Decision, Denoiser, Segment, Window
+from unmask.decoding.windows import Decision, Denoiser, Outlook, Segment, Window
 from unmask.engine.sequence import Sequence
 from unmask.params import RULE_TRAITS, DecodingParams, GenerationParams, ModelInfo
 from unmask.resolve import resolve
@@ -172,7 +172,8 @@ class Pacer:
         positions = np.arange(segment.start, segment.end)
         ends = due >= len(positions)
         entropy = np.full(len(positions), _SURE if ends else _UNSURE)
-        return Decision(positions, self._tokens(positions), self._tokens(positions), entropy)
+        tokens = self._tokens(positions)
+        return Decision(positions, tokens, Outlook(positions, tokens, -entropy))
 
     def _tokens(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.where(positions == self._end_at, self._end_id, self._word)

@@ -83,7 +83,6 @@ class BlockCausalDenoiser:
         self.unit = 0 if params.cache == "none" else params.block_length if model.anchor == "start" else None
         self._edits = RULE_TRAITS[params.rule].edits
         self._revises = RULE_TRAITS[params.rule].revises
-        self._shadow_rows = params.block_length * RULE_TRAITS[params.rule].shadows
         self._live_rows = params.max_live_blocks * params.block_length
         self._prefill_end = self._first if params.cache != "none" else 0
         self._chunk_end = 0
@@ -107,13 +106,13 @@ class BlockCausalDenoiser:
     @property
     def uncut_room(self) -> int:
         """All blocks that may be live stand behind the prefill."""
-        return self.prefill_rows + self._live_rows + self._shadow_rows
+        return self.prefill_rows + self._live_rows + self.params.shadow_rows
 
     @property
     def most_rows(self) -> int:
         """The live blocks and as many on their way to the cache."""
         rows = self.canvas.length if self.params.cache == "none" else min(self.canvas.length, 2 * self._live_rows)
-        return rows + self._shadow_rows
+        return rows + self.params.shadow_rows
 
     @property
     def most_forwards(self) -> int:
@@ -143,7 +142,7 @@ class BlockCausalDenoiser:
         end = self.blocks[-1].end
         segments = [self._segment(block) for block in live]
         window = Window(start, end, end, self.canvas.grid.visible(start, end), segments, left=self._next_cached() - 1)
-        if self._shadow_rows:
+        if self.params.shadow_rows:
             window.shadows = shadows(self.canvas, live[0].start, end)
         return window
 

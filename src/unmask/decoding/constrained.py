@@ -22,7 +22,6 @@ from torch import Tensor
 from unmask.constraints.automaton import NO_STATE, Automaton
 from unmask.decoding.canvas import Canvas
 from unmask.decoding.filling import Floats, Plan, can_finish
-from unmask.decoding.memory import Recall
 from unmask.decoding.propose import (
     Chances,
     EndTokens,
@@ -35,6 +34,7 @@ from unmask.decoding.propose import (
     likeliest_tokens,
     propose,
 )
+from unmask.decoding.recollection import Recall
 
 _OPEN = -1
 _COLDEST = 1e-30  # below it float32 has no room

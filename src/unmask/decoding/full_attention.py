@@ -54,7 +54,7 @@ class FullAttentionDenoiser:
     @property
     def most_rows(self) -> int:
         """Some windows hold everything."""
-        return self.canvas.length + self.params.block_length * self._traits.shadows
+        return self.canvas.length + self.params.shadow_rows
 
     @property
     def most_forwards(self) -> int:
@@ -75,8 +75,8 @@ class FullAttentionDenoiser:
         start, end, length = self.start, self.canvas.grid.block_end(self.start), self.canvas.length
         assert start < end, "a request without masks left should have ended"
         if self._delayed is not None:
-            rows = self._delayed.uncached(self.step_in_block)
-            return Window(0, length, length, None, [self._segment(end, length)], left=-1, rows=rows)
+            chosen = self._delayed.uncached(self.step_in_block)
+            return Window(0, length, length, None, [self._segment(end, length)], left=-1, chosen=chosen)
         if self.params.cache == "none" or self.step_in_block == 0:
             segment = Segment(start, start + 1, AT_ONCE) if self._opens_with_one else self._segment(end, length)
             return Window(0, length, length, None, [segment], left=start - 1)

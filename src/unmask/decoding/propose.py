@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from unmask.decoding.memory import Recall
+from unmask.decoding.recollection import Recall
 
 _CERTAIN_GAP = 16.0  # where nothing else is possible: that of a probability of 1 - 1e-7
 _EPSILON = 1e-10  # keeps log(0) out of the entropy, as the reference has it
@@ -89,10 +90,11 @@ class Scoring:
 
 @dataclass(slots=True)
 class Proposals:
-    """Per row, [M]: ``token`` and the ``likeliest`` token int64 (the same for greedy rows), ``score``.
+    """Per row, [M]: ``token`` and the ``likeliest`` token int64 (the same for greedy rows), ``score`` of ``token``.
 
-    ``second`` is there under rules that look at another number besides. The score is NaN where the logits hold NaN or
-    plus infinity, and there alone.
+    Where the rule remasks, ``token`` is the one that stands in a row that is decided already. ``second`` is there under
+    rules that look at another number besides. The score is NaN where the logits hold NaN or plus infinity, and there
+    alone.
     """
 
     token: Tensor
@@ -137,14 +139,7 @@ def propose(
         token = torch.where(decided < 0, token, decided)
     if ends is not None:
         _forbid(logits, ends.ids, ends.last)
-
-    def measure(kind: Score) -> Tensor:
-        if drawn is not None and scoring.tempered:
-            number = _score_of(drawn, token, kind).to(scoring.dtype)
-        else:
-            number = _score(logits.to(scoring.dtype), mask_id, token, kind)
-        return number if ends is None else torch.where(ends.last & torch.isin(token, ends.ids), _LEAST[kind], number)
-
+    measure = partial(_measure, logits, drawn if scoring.tempered else None, mask_id, token, scoring.dtype, ends)
     score = measure(scoring.kind)
     second = None
     if scoring.second is not None:
@@ -154,6 +149,25 @@ def propose(
     if chances is not None:
         score = _with_chances(score.double(), scoring, chances)
     return Proposals(token, likeliest, torch.where(finite, score, torch.nan), second)
+
+
+def _measure(
+    logits: Tensor,
+    drawn: Tensor | None,
+    mask_id: int | None,
+    token: Tensor,
+    dtype: torch.dtype,
+    ends: EndTokens | None,
+    kind: Score,
+) -> Tensor:
+    """Score [M] of ``token`` [M] under the distribution ``drawn`` from, or the model's own; that of ``ends`` is least
+    where they come last.
+    """
+    if drawn is None:
+        number = _score(logits.to(dtype), mask_id, token, kind)
+    else:
+        number = _score_of(drawn, token, kind).to(dtype)
+    return number if ends is None else torch.where(ends.last & torch.isin(token, ends.ids), _LEAST[kind], number)
 
 
 def _forbid(logits: Tensor, ids: Tensor, rows: Tensor) -> None:

@@ -38,7 +38,7 @@ class Segment:
 
 @dataclass(slots=True)
 class Window:
-    """Query positions ``start`` .. ``end``, or of those only ``rows``; keys 0 .. ``key_end`` exist for them.
+    """Query positions ``start`` .. ``end``, or of those only the ``chosen`` ones; keys 0 .. ``key_end`` exist for them.
 
     ``visible`` [Q] int64 bounds what each of the Q rows may see: keys below its value. ``None``: all of them.
     ``left``: the position whose hidden row predicts the first position of the windows to come, in families with
@@ -57,13 +57,13 @@ class Window:
     left: int
     canvas_start: int | None = None
     conditioned: bool = False
-    rows: NDArray[np.int64] | None = None
+    chosen: NDArray[np.int64] | None = None
     shadows: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     @property
     def count(self) -> int:
         """The number Q of rows, the shadows among them."""
-        own = self.end - self.start if self.rows is None else len(self.rows)
+        own = self.end - self.start if self.chosen is None else len(self.chosen)
         return own + len(self.shadows)
 
     @property
@@ -74,16 +74,16 @@ class Window:
     @property
     def places(self) -> slice | NDArray[np.int64]:
         """What picks the rows, without shadows, out of an array over all positions."""
-        return slice(self.start, self.end) if self.rows is None else self.rows
+        return slice(self.start, self.end) if self.chosen is None else self.chosen
 
     @property
     def positions(self) -> NDArray[np.int64]:
         """The position of each row, shadows left out, ascending."""
-        return np.arange(self.start, self.end) if self.rows is None else self.rows
+        return np.arange(self.start, self.end) if self.chosen is None else self.chosen
 
     def rows_of(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """Which row computes each of ``positions``, all of which are computed; -1 for the one left of ``start``."""
-        return positions - self.start if self.rows is None else np.searchsorted(self.rows, positions)
+        return positions - self.start if self.chosen is None else np.searchsorted(self.chosen, positions)
 
     def shadow_rows_of(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """The row of the shadow of each of ``positions``, where it has one."""

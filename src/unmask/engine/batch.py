@@ -101,11 +101,11 @@ def _rows(span: Span) -> tuple[Ints, Ints, Ints]:
     """Token, position and slot of each row of ``span``: the window's, then the shadows'."""
     sequence, shadows = span.sequence, span.window.shadows
     places, positions = span.window.places, span.window.positions
-    tokens, slots = sequence.tokens(span.unconditional)[places], sequence.slots(span.unconditional)[places]
+    tokens, slots = sequence.tokens(span.unconditional)[places], sequence.held.slots(span.unconditional)[places]
     if not len(shadows):
         return tokens, positions, slots
     masks = np.full(len(shadows), sequence.canvas.mask_id)
-    rows = (tokens, masks), (positions, shadows), (slots, sequence.shadow_slots(len(shadows)))
+    rows = (tokens, masks), (positions, shadows), (slots, sequence.held.shadow_slots(len(shadows)))
     tokens, positions, slots = map(np.concatenate, rows)
     return tokens, positions, slots
 

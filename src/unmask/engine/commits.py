@@ -15,7 +15,7 @@ from unmask.decoding.windows import Segment
 from unmask.engine.batch import Candidates, Layout
 from unmask.params import RULE_TRAITS, DecodingParams
 
-KEPT = -1  # nothing changes at the position
+UNCHANGED = -1
 MASKED_AGAIN = -2
 
 _Owner = tuple[DecodingParams, Segment]
@@ -43,7 +43,7 @@ class CommitPlan:
         self._decided = _Decided.of(candidates, owners, device)
 
     def decide(self, proposals: Proposals) -> Tensor:
-        """What becomes of each of the M candidates [M] int64: its new token, ``KEPT``, or ``MASKED_AGAIN``."""
+        """What becomes of each of the M candidates [M] int64: its new token, ``UNCHANGED``, or ``MASKED_AGAIN``."""
         token, score, decided = proposals.token, proposals.score, self._decided
         masked = self._grid(score if decided is None else decided.masked_only(score))
         second = None if proposals.second is None else self._grid(proposals.second, torch.nan)
@@ -57,8 +57,8 @@ class CommitPlan:
                 remasks[of] = ballot.rule.remask(chosen, standing[of], ballot.params, *seconds)
         changed = commits.view(-1)[self._cells]
         if decided is None:
-            return torch.where(changed, token, KEPT)
-        outcome = torch.where(changed | decided.edits(token, score), token, KEPT)
+            return torch.where(changed, token, UNCHANGED)
+        outcome = torch.where(changed | decided.edits(token, score), token, UNCHANGED)
         return outcome.masked_fill_(remasks.view(-1)[self._cells], MASKED_AGAIN)
 
     def _grid(self, values: Tensor, elsewhere: float = -torch.inf) -> Tensor:

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 
 from unmask.checkpoints.directory import Checkpoint
-from unmask.checkpoints.safetensors_header import read_safetensors_headers
+from unmask.engine.cache_size import LEAST_CONTEXTS
 from unmask.engine.free_memory import available_bytes
 from unmask.engine.options import EngineOptions
 from unmask.engine.pages import PAGE_TOKENS, pages_for
 from unmask.errors import InsufficientMemoryError
-from unmask.models.diffusion_gemma import UNREAD
 from unmask.models.info import context_length
 from unmask.models.int8 import int8_unavailable
 from unmask.models.precision import Precision
 from unmask.models.spec import ModelSpec
-
-_CONTEXTS = 2  # so many whole contexts the cache must hold
-_EMBEDDINGS = ("embed_tokens.weight", "wte.weight", "token_embd.weight")
+from unmask.models.weight_bytes import weight_bytes, weight_shapes
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +42,12 @@ def check_fit(
     available = available_bytes(device)
     if available is None:
         return
-    shapes = dict(_shapes(checkpoint, spec))
-    tokens = options.kv_tokens or _CONTEXTS * pages_for(context_length(spec, options.max_context)) * PAGE_TOKENS
+    shapes = dict(weight_shapes(checkpoint, spec))
+    tokens = options.kv_tokens or LEAST_CONTEXTS * pages_for(context_length(spec, options.max_context)) * PAGE_TOKENS
 
     def need(dtype: torch.dtype, int8: bool) -> _Need:
         cache = tokens * spec.shape.cache_width * dtype.itemsize
-        return _Need(_weight_bytes(shapes, dtype.itemsize, int8), cache, tokens)
+        return _Need(weight_bytes(shapes, dtype.itemsize, int8), cache, tokens)
 
     ours = need(precision.dtype, precision.int8)
     if ours.total <= available:
@@ -74,11 +69,11 @@ def check_fit(
 def _less_cache(options: EngineOptions, ours: _Need, available: int) -> str:
     """How many tokens' keys and values do fit; nothing if too few do."""
     pages = (available - ours.weights) * ours.tokens // ours.cache // PAGE_TOKENS
-    if pages < _CONTEXTS:
+    if pages < LEAST_CONTEXTS:
         return ""
     if options.kv_tokens:
         return f"at most {pages * PAGE_TOKENS} kv_tokens (--kv-tokens)"
-    return f"a max_context (--max-context) of at most {pages // _CONTEXTS * PAGE_TOKENS}"
+    return f"a max_context (--max-context) of at most {pages // LEAST_CONTEXTS * PAGE_TOKENS}"
 
 
 def _other(words: str, need: _Need, available: int) -> str:
@@ -86,26 +81,6 @@ def _other(words: str, need: _Need, available: int) -> str:
     if need.weights >= available:
         return ""
     return words if need.total <= available else f"{words} with a smaller context"
-
-
-def _shapes(checkpoint: Checkpoint, spec: ModelSpec) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Names and shapes of the tensors that loading ``checkpoint`` reads."""
-    if checkpoint.header is not None:
-        yield from ((name, tensor.shape) for name, tensor in checkpoint.header.tensors.items())
-        return
-    unread = UNREAD if spec.names is None else ()
-    for name, tensor in read_safetensors_headers(checkpoint.weights).items():
-        if not name.startswith(unread):
-            yield name, tensor.shape
-
-
-def _weight_bytes(shapes: dict[str, tuple[int, ...]], size: int, int8: bool) -> int:
-    """Bytes of the weights as numbers of ``size`` bytes; in ``int8``, matrices but embedding and experts are of one."""
-    return sum(
-        math.prod(shape)
-        * (1 if int8 and len(shape) == 2 and ".experts." not in name and not name.endswith(_EMBEDDINGS) else size)
-        for name, shape in shapes.items()
-    )
 
 
 def _gib(count: int) -> str:

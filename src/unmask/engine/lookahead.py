@@ -73,7 +73,7 @@ class Lookahead:
             yield drafts
         finally:
             for draft in drafts:
-                for pages in draft.sequence.borrowed:
+                for pages in draft.sequence.held.pages:
                     self._pages.give_back(pages)
 
     def _draft(self, parent: Span, guess: Decision, room: int) -> Span | None:
@@ -85,7 +85,8 @@ class Lookahead:
         count = pages_for(draft.rows)
         if draft.rows * fork.streams > room or count * fork.streams > self._pages.free:
             return None
-        fork.borrow([self._pages.take(count, claim=count) for _ in range(fork.streams)])
+        pages = [self._pages.take(count, claim=count) for _ in range(fork.streams)]
+        fork.held = fork.held.for_draft(draft.window, pages)
         return draft
 
     def follow(self, sequence: Sequence, drafts: list[Commit], now: float) -> int:
@@ -108,7 +109,7 @@ class Lookahead:
 def by_request(commits: list[Commit]) -> list[list[Commit]]:
     """The commits of each request: its own, then those of its drafts, earlier steps first."""
     requests: dict[str, list[Commit]] = {}
-    for commit in sorted(commits, key=lambda commit: commit.span.sequence.steps):
+    for commit in sorted(commits, key=lambda commit: commit.span.sequence.step):
         requests.setdefault(commit.span.sequence.request_id, []).append(commit)
     return list(requests.values())
 
@@ -168,12 +169,12 @@ def _same_forward(sequence: Sequence, draft: Sequence) -> bool:
     return (
         np.array_equal(canvas.tokens, guessed.tokens)
         and np.array_equal(canvas.masked, guessed.masked)
-        and (sequence.steps == draft.steps or sequence.params.temperature == 0)
+        and (sequence.step == draft.step or sequence.params.temperature == 0)
         and _same_window(sequence.next_window(), draft.next_window())
     )
 
 
 def _same_window(window: Window, other: Window) -> bool:
-    arrays = (window.visible, other.visible), (window.rows, other.rows), (window.shadows, other.shadows)
-    plain, others = (replace(w, visible=None, rows=None, shadows=_NONE) for w in (window, other))
+    arrays = (window.visible, other.visible), (window.chosen, other.chosen), (window.shadows, other.shadows)
+    plain, others = (replace(w, visible=None, chosen=None, shadows=_NONE) for w in (window, other))
     return plain == others and all(np.array_equal(mine, its) for mine, its in arrays)  # type: ignore[arg-type]

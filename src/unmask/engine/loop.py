@@ -14,12 +14,13 @@ import torch
 from unmask.checkpoints.directory import open_checkpoint
 from unmask.checkpoints.weights import Progress
 from unmask.engine import wire
+from unmask.engine.cache_size import cache_pages
 from unmask.engine.estimate import LevelEstimator
 from unmask.engine.fit import check_fit
 from unmask.engine.lookahead import Lookahead, by_request
 from unmask.engine.memory import KeyValueMemory
 from unmask.engine.options import EngineOptions
-from unmask.engine.pages import PAGE_TOKENS, PageLedger, pages_for
+from unmask.engine.pages import PAGE_TOKENS, PageLedger
 from unmask.engine.runner import Commit, Runner
 from unmask.engine.scheduler import Scheduler, Span
 from unmask.engine.sequence import Sequence
@@ -31,9 +32,7 @@ from unmask.models.info import model_info
 from unmask.models.load import load_model
 from unmask.params import ModelInfo
 
-_CPU_CACHE_BYTES = 2 * 2**30
 _NOT_FINITE_HINT = "Its weights may be damaged; in float16 numbers may grow too large, so try another dtype."
-_CUDA_SHARE = 0.8  # of what the weights leave free; the rest is for activations and logits
 
 
 class EngineLoop:
@@ -69,7 +68,7 @@ class EngineLoop:
             self.models[adapter] = info(spec, f"{name}:{adapter}", adapter=adapter)
         self._numbers = {adapter: number for number, adapter in enumerate(model.adapters)}
         self.stats = EngineStats()
-        self._pages = PageLedger(_cache_pages(options, model, self.model.context_length))
+        self._pages = PageLedger(cache_pages(options, model, self.model.context_length))
         self._runner = _new_runner(model, self._pages.total)
         self._shares = options.prefix_cache
         self._memory = KeyValueMemory(self._pages)
@@ -92,7 +91,7 @@ class EngineLoop:
             publish(self.step())
 
     def step(self) -> StepReport:
-        """One denoising step of every running request, and what came of it."""
+        """One denoising step of every running request that has its turn, and what came of it."""
         self._receive()
         started = time.monotonic()
         events = self._end_overdue(started)
@@ -185,23 +184,6 @@ class EngineLoop:
         assert self._pages.in_use == 0, f"{self._pages.in_use} pages in use while idle"
 
 
-def _cache_pages(options: EngineOptions, model: Model, context_length: int) -> int:
-    """Pages for ``max_running`` whole contexts, or for what memory allows. Two contexts must fit, so that any single
-    request does, guided ones with their second stream too.
-    """
-    least, most = (pages_for(context_length) * count for count in (2, max(options.max_running, 2)))
-    if options.kv_tokens:
-        if options.kv_tokens // PAGE_TOKENS < least:
-            raise InvalidValueError(
-                f"{options.kv_tokens} key/value tokens do not hold two contexts of {context_length}.",
-                hint=f"Give at least {least * PAGE_TOKENS}, or a smaller context (max_context).",
-                param="kv_tokens",
-            )
-        return options.kv_tokens // PAGE_TOKENS
-    page_bytes = model.spec.shape.cache_width * model.dtype.itemsize * PAGE_TOKENS
-    return max(least, min(most, _cache_bytes(model.device) // page_bytes))
-
-
 def _new_runner(model: Model, pages: int) -> Runner:
     try:
         return Runner(model, pages)
@@ -211,10 +193,3 @@ def _new_runner(model: Model, pages: int) -> Runner:
             hint="Ask for fewer kv_tokens, or a smaller context (max_context).",
             param="kv_tokens",
         ) from None
-
-
-def _cache_bytes(device: torch.device) -> int:
-    """What the cache may take: most of a GPU's free memory, or a modest share of a computer that does other things."""
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0] * _CUDA_SHARE)
-    return _CPU_CACHE_BYTES

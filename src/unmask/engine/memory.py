@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from unmask.engine.held_pages import HeldPages
 from unmask.engine.pages import PAGE_TOKENS, PageCopy, PageLedger, pages_for
 from unmask.engine.prefix import PrefixCache, Unit
 from unmask.engine.sequence import Sequence
@@ -39,40 +40,44 @@ class KeyValueMemory:
         whole = cached // PAGE_TOKENS  # pages that it only reads
         missing = pages_for(sequence.denoiser.coming_end) - whole
         self.ledger.use(known)  # else making room might drop them
-        shadowing = pages_for(sequence.shadow_rows)
+        shadowing = pages_for(sequence.params.shadow_rows)
         if not self._make_room(missing * sequence.streams + shadowing + spare):
             self.ledger.give_back(known)
             return False
         claim = pages_for(sequence.canvas.length) - whole
         own = [self.ledger.take(missing, claim) for _ in range(sequence.streams)]
-        copies = [PageCopy(page, own[0][0]) for page in known[whole : pages_for(cached)]]
-        sequence.admit([[*known[:whole], *pages] for pages in own], cached, now)
-        sequence.pinned, sequence.copies = known[whole:], copies
-        sequence.shadow_pages = self.ledger.take(shadowing, claim=shadowing)
+        held = HeldPages(
+            [[*known[:whole], *pages] for pages in own],
+            shadows=self.ledger.take(shadowing, claim=shadowing),
+            pinned=known[whole:],
+            copies=[PageCopy(page, own[0][0]) for page in known[whole : pages_for(cached)]],
+        )
+        sequence.admit(held, cached, now)
         self._prefixes.join(sequence, units)
         return True
 
     def grow(self, sequence: Sequence) -> bool:
         """The pages that the next forward of ``sequence`` needs besides; False if there is no room."""
         self._prefixes.offer(sequence)
-        missing = pages_for(sequence.denoiser.coming_end) - len(sequence.pages[0])
+        held = sequence.held
+        missing = pages_for(sequence.denoiser.coming_end) - len(held.pages[0])
         if missing <= 0:
             return True
         if not self._make_room(missing * sequence.streams):
             return False
-        claim = pages_for(sequence.canvas.length) - len(sequence.pages[0])
-        sequence.extend([self.ledger.take(missing, claim, after=pages[-1]) for pages in sequence.pages])
+        claim = pages_for(sequence.canvas.length) - len(held.pages[0])
+        held.extend([self.ledger.take(missing, claim, after=pages[-1]) for pages in held.pages])
         return True
 
     def release(self, sequence: Sequence) -> None:
         """Take all pages from ``sequence``; those that the prefix cache keeps are not lost."""
         self._prefixes.offer(sequence)
         self._prefixes.leave(sequence)
-        for pages in sequence.pages:
+        held, sequence.held = sequence.held, HeldPages([])
+        for pages in held.pages:
             self.ledger.give_up_claim(pages[-1], pages_for(sequence.canvas.length) - len(pages))
             self.ledger.give_back(pages)
-        self.ledger.give_back(sequence.pinned + sequence.shadow_pages)
-        sequence.pages, sequence.shadow_pages, sequence.pinned, sequence.copies = [], [], [], []
+        self.ledger.give_back(held.pinned + held.shadows)
 
     def _make_room(self, count: int) -> bool:
         while self.ledger.free < count:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass
+from math import lcm
 
 from unmask.engine.pages import PAGE_TOKENS, PageLedger, pages_for
 from unmask.engine.sequence import Sequence
@@ -70,13 +71,12 @@ class PrefixCache:
     def offer(self, sequence: Sequence) -> None:
         """Keep what of ``sequence`` has become exact."""
         user = self._users[sequence.request_id]
-        while user.adds and (span := sequence.unit(len(user.units))) and span.stop <= sequence.denoiser.cached:
+        while user.adds and (span := _unit(sequence, len(user.units))) and span.stop <= sequence.denoiser.cached:
             key = _key(sequence, user.units, span)
             user.adds = key not in self._units
             if user.adds:
-                unit = Unit(
-                    key, span.stop - span.start, sequence.pages[0][span.start // PAGE_TOKENS : pages_for(span.stop)]
-                )
+                pages = sequence.held.pages[0][span.start // PAGE_TOKENS : pages_for(span.stop)]
+                unit = Unit(key, span.stop - span.start, pages)
                 self._ledger.keep(unit.pages)
                 self._units[key] = unit
                 user.units.append(unit)
@@ -115,9 +115,20 @@ class PrefixCache:
 
 def _next_key(sequence: Sequence, units: list[Unit]) -> Key | None:
     """What follows ``units`` in ``sequence``; None if there is no further unit of final tokens."""
-    span = sequence.unit(len(units))
+    span = _unit(sequence, len(units))
     return None if span is None else _key(sequence, units, span)
 
 
 def _key(sequence: Sequence, units: list[Unit], span: slice) -> Key:
-    return (units[-1] if units else sequence.namespace, sequence.canvas.tokens[span].tobytes())
+    namespace = sequence.adapter, sequence.params.block_length
+    return (units[-1] if units else namespace, sequence.canvas.tokens[span].tobytes())
+
+
+def _unit(sequence: Sequence, number: int) -> slice | None:
+    """The positions of the ``number``-th unit of ``sequence``; None if there is no such, or not all of it is final."""
+    unit = sequence.denoiser.unit
+    if not sequence.shares or sequence.streams > 1 or (unit is None and number):
+        return None
+    length = sequence.canvas.prompt_length if unit is None else lcm(unit, PAGE_TOKENS)
+    end = (number + 1) * length
+    return slice(end - length, end) if 0 < end <= sequence.denoiser.final else None

@@ -1,15 +1,14 @@
-"""Executes one planned step: one forward over all spans, one proposal per masked row, one commit per segment.
+"""Executes one planned step: one forward over all spans, one proposal per candidate, one decision per request.
 
-Everything the host knows goes to the device before the forward; what was decided comes back in one piece after it.
+What the host knows of the candidates goes to the device before the forward; what was decided comes back in one piece.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from unmask.decoding.constrained import propose_filling
@@ -17,9 +16,10 @@ from unmask.decoding.propose import Proposals, propose
 from unmask.decoding.windows import Decision, Outlook
 from unmask.engine.batch import Candidates, Ints, Layout, candidates, lay_out, step_context
 from unmask.engine.commits import MASKED_AGAIN, CommitPlan
+from unmask.engine.left_rows import LeftRows
 from unmask.engine.logprobs import StepLogprobs
 from unmask.engine.pages import PAGE_TOKENS
-from unmask.engine.proposals import Part, PartMaker
+from unmask.engine.parts import Part, PartMaker
 from unmask.engine.scheduler import Span
 from unmask.engine.sequence import Sequence
 from unmask.models.base import Model, SelfConditionedModel, StepContext
@@ -48,13 +48,11 @@ class Runner:
         self._cache = model.new_cache(pages * PAGE_TOKENS)
         self._end_ids = torch.tensor(model.spec.end_ids, dtype=torch.int64, device=model.device)
         self._most_rows = max(1, _LOGITS_BYTES // (model.spec.shape.vocab * 4))
-        # Shifted logits: the hidden row left of each stream's window, kept under the page that holds its position.
-        kept = pages if model.spec.shifted else 0
-        self._kept_rows = torch.zeros(kept, model.spec.shape.hidden, dtype=model.dtype, device=model.device)
+        self._left_rows = LeftRows(model, pages) if model.spec.shifted else None
 
     @torch.inference_mode()
     def execute(self, spans: list[Span]) -> list[Commit]:
-        """One step. Each span's commits, in any order."""
+        """One step: what it decided for each span given, in any order."""
         device, spec = self.model.device, self.model.spec
         layout = lay_out(spans)
         open_ = candidates(layout, spec.shifted)
@@ -64,19 +62,20 @@ class Runner:
 
         self._copy_pages(spans)
         hidden = self.model.forward(step, self._cache)
-        if spec.shifted:
-            hidden = self._with_kept_rows(layout, hidden)
+        if self._left_rows is not None:
+            hidden = self._left_rows.append_to(hidden, layout)
         if plan is None:  # nothing but pieces of prefills
-            return _commits(layout, open_, StepLogprobs(), np.empty(0, dtype=np.int64))
+            return _commits(layout, open_, np.empty(0, dtype=np.int64), StepLogprobs())
         told = StepLogprobs()
         proposals = self._propose(parts, len(open_.rows), hidden, step, told)
         decided = plan.decide(proposals)
         decided.masked_fill_(proposals.score.isnan(), _NOT_FINITE)
         if not self._renoises and not any(span.sequence.params.lookahead for span in spans):
-            return _commits(layout, open_, told, decided.cpu().numpy())
+            return _commits(layout, open_, decided.cpu().numpy(), told)
         # One transfer for all that a renoised canvas, or a guess at what comes next, goes by.
         bits = torch.stack([decided, proposals.likeliest, proposals.score.view(torch.int64)]).cpu().numpy()
-        return _commits(layout, open_, told, bits[0], bits[1], bits[2].view(np.float64), renoised=self._renoises)
+        outlook = Outlook(open_.positions, bits[1], bits[2].view(np.float64))
+        return _commits(layout, open_, bits[0], told, outlook, renoised=self._renoises)
 
     @torch.inference_mode()
     def adopt(self, draft: Span, sequence: Sequence) -> None:
@@ -85,16 +84,12 @@ class Runner:
         What the coming window computes again is not needed, and does no harm.
         """
         for unconditional in (False, True)[: sequence.streams]:
-            own, drafted = (s.slots(unconditional) for s in (sequence, draft.sequence))
+            own, drafted = (s.held.slots(unconditional) for s in (sequence, draft.sequence))
             positions = draft.window.positions[draft.window.positions < len(own)]
             slots = np.stack([drafted[positions], own[positions]])
             self._cache.copy(*torch.from_numpy(slots).to(self.model.device))
-            if len(self._kept_rows) and draft.window.left >= draft.window.start:
-                source, target = (
-                    replace(draft, sequence=s, unconditional=unconditional).page_of(draft.window.left)
-                    for s in (draft.sequence, sequence)
-                )
-                self._kept_rows[target] = self._kept_rows[source]
+            if self._left_rows is not None:
+                self._left_rows.adopt(draft, sequence, unconditional)
 
     def _copy_pages(self, spans: list[Span]) -> None:
         copies = [(copy.source, copy.target) for span in spans for copy in span.copies]
@@ -102,21 +97,6 @@ class Runner:
             slots = torch.tensor(copies)[:, :, None] * PAGE_TOKENS + torch.arange(PAGE_TOKENS)
             sources, targets = slots.transpose(0, 1).flatten(1).to(self.model.device)
             self._cache.copy(sources, targets)
-
-    def _with_kept_rows(self, layout: Layout, hidden: Tensor) -> Tensor:
-        """Append each span's kept row; then keep the row that its coming windows will need."""
-        lefts = [span.page_of(max(span.window.start - 1, 0)) for span in layout.spans]
-        pages = torch.tensor(lefts, device=hidden.device)
-        extended = torch.cat([hidden, self._kept_rows[pages]])
-        new = [
-            (span.page_of(span.window.left), first_row + span.window.left - span.window.start)
-            for span, first_row in zip(layout.spans, layout.first_rows, strict=False)
-            if span.window.left >= span.window.start
-        ]
-        if new:
-            pages, rows = torch.tensor(new, device=hidden.device).unbind(dim=1)
-            self._kept_rows[pages] = hidden[rows]
-        return extended
 
     def _propose(
         self, parts: list[Part], count: int, hidden: Tensor, step: StepContext, told: StepLogprobs
@@ -165,29 +145,27 @@ class Runner:
 def _commits(
     layout: Layout,
     open_: Candidates,
-    told: StepLogprobs,
     decided: Ints,
-    likeliest: Ints | None = None,
-    score: NDArray[np.float64] | None = None,
+    told: StepLogprobs,
+    outlook: Outlook | None = None,
     *,
     renoised: bool = False,
 ) -> list[Commit]:
-    """``decided`` [M] is as ``CommitPlan.decide`` has it, and ``_NOT_FINITE`` where nothing could be decided; the
-    candidates come span by span.
+    """``decided`` [M] is as ``CommitPlan.decide`` has it, and ``_NOT_FINITE`` where nothing could be decided. The
+    candidates come span by span; ``outlook`` is that of all of them.
     """
     borders = np.searchsorted(open_.spans, np.arange(len(layout.spans) + 1))
     commits = []
     for span, begin, end in zip(layout.spans, borders, borders[1:], strict=False):
         if span.unconditional:
             continue
-        positions, tokens = open_.positions[begin:end], decided[begin:end]
+        candidates, positions, tokens = np.arange(begin, end), open_.positions[begin:end], decided[begin:end]
         hit = tokens >= 0
-        positions, candidates = open_.positions[begin:end], np.arange(begin, end)
         decision = Decision(positions[hit], tokens[hit], masked_again=positions[tokens == MASKED_AGAIN])
-        if likeliest is not None and score is not None:
-            decision.outlook = Outlook(positions, likeliest[begin:end], score[begin:end])
-        if renoised and likeliest is not None:
-            decision.logprobs = told.of(span, candidates, positions, likeliest[begin:end])
+        if outlook is not None:
+            decision.outlook = Outlook(positions, outlook.likeliest[begin:end], outlook.score[begin:end])
+        if outlook is not None and renoised:  # any of them may become final
+            decision.logprobs = told.of(span, candidates, positions, outlook.likeliest[begin:end])
         else:
             decision.logprobs = told.of(span, candidates[hit], positions[hit], tokens[hit])
         commits.append(Commit(span, decision, finite=bool((tokens != _NOT_FINITE).all())))

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from unmask.decoding.windows import Window
 from unmask.engine.memory import KeyValueMemory
-from unmask.engine.pages import PAGE_TOKENS, PageCopy
+from unmask.engine.pages import PageCopy
 from unmask.engine.relax import relaxed
 from unmask.engine.sequence import Sequence
 from unmask.engine.turns import Turns, batch_may_join
@@ -47,9 +47,7 @@ class Span:
 
     def page_of(self, position: int) -> int:
         """The page that holds ``position`` of this stream; for a draft one that is its own."""
-        if self.sequence.borrowed:
-            return self.sequence.borrowed[self.unconditional][0]
-        return self.sequence.pages[self.unconditional][position // PAGE_TOKENS]
+        return self.sequence.held.page_of(position, self.unconditional)
 
 
 class Scheduler:
@@ -179,5 +177,5 @@ def _span(sequence: Sequence, budget: int) -> tuple[Span, int]:
     """The next window of ``sequence``, a piece of whose prefill may take from ``budget``; what is left of that."""
     reserved = sequence.first_rows
     window = sequence.next_window((reserved + max(budget, 0)) // sequence.streams)
-    span = Span(sequence, window, copies=sequence.take_copies())
+    span = Span(sequence, window, copies=sequence.held.take_copies())
     return span, budget - max(span.rows * sequence.streams - reserved, 0)

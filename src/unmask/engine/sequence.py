@@ -1,10 +1,9 @@
-"""One request inside the engine: its canvas, its denoiser, its pages, and what it has told its client so far."""
+"""One request inside the engine: its canvas, its denoiser, and what it has told its client so far."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from copy import copy, deepcopy
-from math import lcm
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,14 +17,14 @@ from unmask.decoding.kept import kept_bytes
 from unmask.decoding.renoise import RenoiseDenoiser
 from unmask.decoding.sub_block import SubBlockDenoiser
 from unmask.decoding.windows import Decision, Denoiser, Outlook, Window
-from unmask.engine.pages import PAGE_TOKENS, PageCopy
+from unmask.engine.held_pages import HeldPages
 from unmask.errors import EngineFaultError
 from unmask.events import CanvasEvent, FinishReason, RequestStats, TokenLogprob
-from unmask.params import RULE_TRAITS, DecodingParams, DenoiserKind, ModelInfo
+from unmask.params import DecodingParams, DenoiserKind, ModelInfo
 from unmask.terms import PLAIN, Terms
 
 if TYPE_CHECKING:
-    from unmask.decoding.memory import Memory
+    from unmask.decoding.recollection import RuleMemory
 
 _DENOISERS: dict[DenoiserKind, Callable[[Canvas, DecodingParams, ModelInfo], Denoiser]] = {
     "full": FullAttentionDenoiser,
@@ -39,12 +38,10 @@ class Sequence:
     """The live state of one request. Times are seconds on the loop's clock, passed in.
 
     ``adapter``: the number of the adapter that its rows go through, if any. ``terms``: how urgent it is, and for whom.
-    ``automaton``: what its text must fit. ``memory``: what its rule remembers, from its first forward on, if it does;
-    ``kept_bytes`` is the most that this takes. ``shares``: whether others may use the keys and values of its final
-    tokens, and it theirs. ``pages``, of each stream, hold its positions in order, ``shadow_pages`` its shadows;
-    ``pinned`` are pages of the prefix cache that it has copied or will copy (``copies``), and keeps from being dropped.
-    ``steps`` counts its denoising steps. ``outlook``: what the last forward proposed, if the request looks ahead.
-    ``parent``: what a draft is a fork of; ``borrowed``: a draft's own pages.
+    ``automaton``: what its text must fit. ``rule_memory``: what its rule remembers, if it does, from its first forward
+    on; ``kept_bytes`` is the most that this takes. ``shares``: whether others may use the keys and values of its final
+    tokens, and it theirs. ``held``: its pages. ``step``: the number of its coming denoising step. ``outlook``: what the
+    last forward proposed, if the request looks ahead. ``parent``: what a draft is a fork of.
     """
 
     def __init__(
@@ -64,28 +61,21 @@ class Sequence:
         self.arrived = now
         self.params = params
         self.adapter = adapter
+        self.shares = shares
         constraint = params.constraint
         self.automaton = None if constraint is None else Automaton.from_bytes(constraint.automaton)
         end_ids = () if params.ignore_eos else model.end_ids
         self.canvas = Canvas(prompt_ids, params, model, end_ids)
         self.denoiser = _DENOISERS[model.denoiser](self.canvas, params, model)
         self.kept_bytes = kept_bytes(params.rule, params.block_length, model.vocab_size)
-        self.memory: Memory | None = None
-        self.shadow_rows = params.block_length * RULE_TRAITS[params.rule].shadows
-        self.pages: list[list[int]] = []
-        self.shadow_pages: list[int] = []
-        self.pinned: list[int] = []
-        self.copies: list[PageCopy] = []
-        self.steps = 0
+        self.rule_memory: RuleMemory | None = None
+        self.held = HeldPages([])
+        self.step = 0
         self.stats = RequestStats()
-        self.namespace: Hashable = (adapter, params.block_length)
         self.outlook: Outlook | None = None
         self.parent: Sequence | None = None
-        self.borrowed: list[list[int]] = []
         self._window: Window | None = None
-        self._unit_length, self._last_unit = self._units() if shares and self.streams == 1 else (0, 0)
         self._shifted = model.shifted
-        self._slots: list[NDArray[np.int64]] = []
         self._logprobs: dict[int, TokenLogprob] = {}
         self._told = len(prompt_ids)
 
@@ -113,34 +103,14 @@ class Sequence:
         """
         return max(self.denoiser.final - self._shifted, 0)
 
-    def unit(self, number: int) -> slice | None:
-        """The positions of the ``number``-th unit of the prefix cache; None if they are not all there and final."""
-        end = (number + 1) * self._unit_length
-        if number > self._last_unit or not 0 < end <= self.denoiser.final:
-            return None
-        return slice(end - self._unit_length, end)
-
-    def admit(self, pages: list[list[int]], cached: int, now: float) -> None:
-        """Run with ``pages`` of each stream, which hold what the first ``cached`` positions need."""
-        self.pages = [[] for _ in pages]
-        self._slots = [np.empty(0, dtype=np.int64) for _ in pages]
-        self.extend(pages)
+    def admit(self, held: HeldPages, cached: int, now: float) -> None:
+        """Run with the pages ``held``, which hold what the first ``cached`` positions need."""
+        self.held = held
         self.denoiser.restart(cached)
         self._window = None
         if not self.stats.forwards:
             self.stats.queued = now - self.arrived
             self.stats.cached = min(cached, self.canvas.prompt_length)
-
-    def take_copies(self) -> list[PageCopy]:
-        """The copies of pages that its first forward needs; none after that."""
-        copies, self.copies = self.copies, []
-        return copies
-
-    def extend(self, pages: list[list[int]]) -> None:
-        """Go on with more ``pages`` of each stream."""
-        for stream, new in enumerate(pages):
-            self.pages[stream] += new
-            self._slots[stream] = np.concatenate([self._slots[stream], _slots(new)])
 
     def relax(self, params: DecodingParams) -> None:
         """Decode under ``params`` from the first forward on; what they change is told in the stats."""
@@ -156,14 +126,6 @@ class Sequence:
         tokens[: self.canvas.prompt_length] = self.canvas.mask_id
         return tokens
 
-    def slots(self, unconditional: bool) -> NDArray[np.int64]:
-        """Cache slots of the first positions, as far as there are pages."""
-        return self._slots[unconditional]
-
-    def shadow_slots(self, count: int) -> NDArray[np.int64]:
-        """Cache slots of so many shadows."""
-        return _slots(self.shadow_pages)[:count]
-
     def next_window(self, room: int | None = None) -> Window:
         """The coming forward, its prefill cut to ``room``; the same one until a decision is applied."""
         if self._window is None:
@@ -172,21 +134,12 @@ class Sequence:
         return self._window
 
     def fork(self, decision: Decision) -> Sequence:
-        """This request as it would be if its coming forward decided ``decision``; it needs slots of its own."""
+        """This request as it would be if its coming forward decided ``decision``; it needs pages of its own."""
         fork = copy(self)
         fork.canvas, fork.denoiser = deepcopy((self.canvas, self.denoiser), {id(self.params): self.params})
         fork.denoiser.apply(decision)
-        fork.steps, fork.parent, fork._window = self.steps + 1, self, None
+        fork.step, fork.parent, fork._window = self.step + 1, self, None
         return fork
-
-    def borrow(self, pages: list[list[int]]) -> None:
-        """Take over ``pages`` of each stream for the rows of the coming window; all other slots stay the parent's."""
-        self.borrowed = pages
-        window = self.next_window()
-        missing = np.zeros(max(window.end - len(self._slots[0]), 0), dtype=np.int64)  # all of them are rows
-        self._slots = [np.concatenate([slots, missing]) for slots in self._slots]
-        for slots, own in zip(self._slots, pages, strict=True):
-            slots[window.places] = _slots(own)[: window.count]
 
     def apply(self, window: Window, decision: Decision, now: float, foreseen: bool = False) -> int:
         """Take the decision on ``window``; the number of positions newly decided. A ``foreseen`` one came from a draft
@@ -197,7 +150,7 @@ class Sequence:
         newly = self.denoiser.apply(decision)
         self._window = None
         if window.segments:  # a piece of a prefill proposes nothing
-            self.steps += 1
+            self.step += 1
             self.outlook = decision.outlook
         self._logprobs |= decision.logprobs or {}  # an edited position's anew: its token's before are no longer true
         stats = self.stats
@@ -209,8 +162,8 @@ class Sequence:
         stats.total = now - self.arrived
         if stats.first_block is None and (self.canvas.first_block_decided or self.canvas.finish):
             stats.first_block = stats.total
-        if not self.canvas.finish and self.steps >= self.denoiser.most_forwards:
-            raise EngineFaultError(f"{self.steps} steps did not decide {self.canvas.length} positions.")
+        if not self.canvas.finish and self.step >= self.denoiser.most_forwards:
+            raise EngineFaultError(f"{self.step} steps did not decide {self.canvas.length} positions.")
         return newly
 
     def event(self, cut: FinishReason | None = None) -> CanvasEvent | None:
@@ -228,13 +181,3 @@ class Sequence:
         if finish == "length" and self.automaton is not None:
             finish = "stop"  # its text is whole, also where it takes all of the canvas
         return CanvasEvent(self.request_id, new, copy(self.stats), finish, ended_by_token, frame, logprobs=logprobs)
-
-    def _units(self) -> tuple[int, int]:
-        """The length of a unit of the prefix cache, and the number of the last one that there may be."""
-        unit = self.denoiser.unit
-        return (self.canvas.prompt_length, 0) if unit is None else (lcm(unit, PAGE_TOKENS), self.canvas.length)
-
-
-def _slots(pages: list[int]) -> NDArray[np.int64]:
-    """The cache slots of ``pages``, in order."""
-    return (np.array(pages, dtype=np.int64)[:, None] * PAGE_TOKENS + np.arange(PAGE_TOKENS)).ravel()

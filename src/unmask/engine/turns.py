@@ -25,7 +25,7 @@ def batch_may_join(running: Collection[Sequence], slots: int, rows: int, pages: 
     return (
         len(batch) < max(1, int(slots * _HELD))
         and sum(sequence.most_rows for sequence in batch) < rows * _HELD
-        and sum(len(pages) for sequence in batch for pages in sequence.pages) < pages * _HELD
+        and sum(len(pages) for sequence in batch for pages in sequence.held.pages) < pages * _HELD
     )
 
 

@@ -12,8 +12,9 @@ Mask = NDArray[np.bool_]
 
 def seen_slots(span: Span) -> NDArray[np.int64]:
     """The cache slots [K] that ``span`` sees, those of its shadows last."""
-    slots, shadows = span.sequence.slots(span.unconditional)[: span.window.key_end], len(span.window.shadows)
-    return np.concatenate([slots, span.sequence.shadow_slots(shadows)]) if shadows else slots
+    held, shadows = span.sequence.held, len(span.window.shadows)
+    slots = held.slots(span.unconditional)[: span.window.key_end]
+    return np.concatenate([slots, held.shadow_slots(shadows)]) if shadows else slots
 
 
 def seen_keys(spans: list[Span]) -> Mask | None:

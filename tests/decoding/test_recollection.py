@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unmask.decoding.kept import KEPT, kept_bytes
-from unmask.decoding.memory import RECOLLECTIONS, Memory, Recall
 from unmask.decoding.propose import propose
+from unmask.decoding.recollection import RECOLLECTIONS, Recall, RuleMemory
 from unmask.decoding.rules import RULES
 
 VOCAB, MASK, BLOCK = 12, 11, 4
 OPTIONS = {"credit_weight": 0.7, "credit_power": 0.2, "credit_decay": 0.8, "kl_threshold": 0.05}
 
 
-def recall(rule: str, looks: list[tuple[Memory, list[int]]]) -> Recall:
+def recall(rule: str, looks: list[tuple[RuleMemory, list[int]]]) -> Recall:
     """The rows of several requests: their memories, and the positions that each looks at."""
     recollection = RECOLLECTIONS[rule]
     runs = [(memory, torch.from_numpy(memory.lines(np.array(positions)))) for memory, positions in looks]
@@ -33,8 +33,8 @@ def look(rule: str, logits: torch.Tensor, looks, decided=None):
     return propose(logits.clone(), MASK, scoring, decided=decided, recall=recall(rule, looks))
 
 
-def new_memory(rule: str) -> Memory:
-    return Memory(rule, BLOCK, VOCAB, torch.device("cpu"))
+def new_memory(rule: str) -> RuleMemory:
+    return RuleMemory(rule, BLOCK, VOCAB, torch.device("cpu"))
 
 
 @st.composite
@@ -155,7 +155,7 @@ def test_a_deep_copy_is_a_memory_of_its_own(rule):
 def test_credit_forgets_the_least_when_full(data):
     """A position whose likeliest token keeps changing: the credit of the last ones stays, of whatever came before."""
     vocab = 40
-    memory = Memory("credit", 1, vocab, torch.device("cpu"))
+    memory = RuleMemory("credit", 1, vocab, torch.device("cpu"))
     tokens = data.draw(st.lists(st.integers(0, vocab - 2), min_size=20, max_size=60))
     for token in tokens:
         logits = torch.zeros(1, vocab)

@@ -1,9 +1,9 @@
 """What a rule remembers of a request's positions from one forward to the next.
 
-A request under such a rule has one ``Memory``: a line for each position of the block that is being decided. The rows of
-a step that belong to one rule, of whatever requests, are recalled together: gathered, used and changed by the rule's
-``Recollection``, and put back. A line that another position wrote, or none, is recalled as zeros; so memories need no
-resetting, and a forward that a request skips, or keys and values computed anew, make no difference.
+A request under such a rule has one ``RuleMemory``: a line for each position of the block that is being decided. The
+rows of a step that belong to one rule, of whatever requests, are recalled together: gathered, used and changed by the
+rule's ``Recollection``, and put back. A line that another position wrote, or none, is recalled as zeros; so memories
+need no resetting, and a forward that a request skips, or keys and values computed anew, make no difference.
 
 Shape letters: M rows of a part, V vocabulary.
 """
@@ -95,7 +95,7 @@ RECOLLECTIONS: dict[str, Recollection] = {"credit": Credit(), "klass": Stability
 assert set(RECOLLECTIONS) == set(KEPT), "what is kept is declared in kept.py"
 
 
-class Memory:
+class RuleMemory:
     """What is kept for one request. ``lines`` positions at a time, in sequence. Plain data: a deep copy is a fork's."""
 
     def __init__(self, rule: str, lines: int, vocab: int, device: torch.device) -> None:
@@ -125,7 +125,7 @@ class Recall:
     """
 
     recollection: Recollection
-    runs: list[tuple[Memory, Tensor]]
+    runs: list[tuple[RuleMemory, Tensor]]
     known: Tensor
     options: dict[str, Tensor]
     _kept: Kept = field(default_factory=dict)

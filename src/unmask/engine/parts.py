@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from unmask.decoding.constrained import Stretch
-from unmask.decoding.memory import RECOLLECTIONS, Memory, Recall, Recollection
 from unmask.decoding.propose import Chances, EndTokens, Sampling, Score, Scoring
 from unmask.decoding.random import CHANCE, TOKEN, uniform
+from unmask.decoding.recollection import RECOLLECTIONS, Recall, Recollection, RuleMemory
 from unmask.decoding.rules import scoring_of
 from unmask.engine.batch import Candidates, Layout
 from unmask.engine.logprobs import Asked, asked
@@ -148,11 +148,11 @@ class PartMaker:
         runs, known = [], []
         for own in np.split(np.arange(len(chosen)), np.flatnonzero(np.diff(spans)) + 1):
             sequence = self._sequences[spans[own[0]]]
-            if sequence.memory is None:
+            if sequence.rule_memory is None:
                 params = sequence.params
-                sequence.memory = Memory(params.rule, params.block_length, self._vocab, self._device)
-            runs.append((sequence.memory, self._upload(sequence.memory.lines(positions[own]))))
-            known.append(sequence.memory.take(positions[own]))
+                sequence.rule_memory = RuleMemory(params.rule, params.block_length, self._vocab, self._device)
+            runs.append((sequence.rule_memory, self._upload(sequence.rule_memory.lines(positions[own]))))
+            known.append(sequence.rule_memory.take(positions[own]))
         options = {name: self._of_params(attrgetter(name))[where] for name in recollection.options}
         return Recall(recollection, runs, self._upload(np.concatenate(known)), options)
 
@@ -223,7 +223,7 @@ class PartMaker:
         return self._upload(self._candidates.spans)
 
     def _draws(self, stream: int) -> Tensor:
-        seed, step = self._of_params(lambda p: p.seed), self._of_sequences(lambda s: s.steps)
+        seed, step = self._of_params(lambda p: p.seed), self._of_sequences(lambda s: s.step)
         return uniform(seed, self._positions, step, stream)
 
     def _of_params(self, value: Callable[[DecodingParams], float | int | bool]) -> Tensor:
