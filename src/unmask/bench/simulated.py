@@ -204,6 +204,7 @@ class SimulatedSequence(Sequence):
         """It took part in so many steps."""
         self.denoiser.go_on(steps)
         self.stats.forwards += steps
+        self._window = None
 
 
 def steps_alike(scheduler: Scheduler, max_running: int, free_pages: int) -> int:
