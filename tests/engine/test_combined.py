@@ -70,3 +70,14 @@ def test_one_evicted_before_its_first_turn_is_admitted_once():
     assert request.params.threshold == threshold
     assert request.stats.relaxed == {"threshold": threshold}
     assert scheduler.prompt_tokens == 4 + 4
+
+
+def test_lookahead_goes_on_once_the_prefix_cache_has_filled_all_pages():
+    """What the cache keeps for nobody gives way to drafts as it does to requests."""
+    loop = make_loop("unmask-tiny", max_context=256, kv_tokens=544)
+    prompts = [[1, *((7 * n + 3 * i) % 60 + 20 for i in range(62)), 3] for n in range(10)]
+    for prompt in prompts:
+        generate(loop, prompt, max_tokens=4)
+    assert loop.step().stats.pages_idle == 16, "one page is free, which the canvas takes"
+    options = {"rule": "low_confidence", "max_tokens": 32, "ignore_eos": True, "lookahead": 4}
+    assert generate(loop, prompts[-1], **options).stats.drafts_accepted > 0

@@ -27,7 +27,8 @@ from unmask.decoding.propose import Proposals
 from unmask.decoding.windows import Decision, Outlook, Window
 from unmask.engine.batch import Ints, Layout, candidates
 from unmask.engine.commits import CommitPlan
-from unmask.engine.pages import PageLedger, pages_for
+from unmask.engine.memory import KeyValueMemory
+from unmask.engine.pages import pages_for
 from unmask.engine.runner import Commit, Runner
 from unmask.engine.scheduler import Span
 from unmask.engine.sequence import Sequence
@@ -43,9 +44,10 @@ class Lookahead:
     other order, and after both the request is back on the chain.
     """
 
-    def __init__(self, runner: Runner, pages: PageLedger, most_rows: int) -> None:
+    def __init__(self, runner: Runner, memory: KeyValueMemory, most_rows: int) -> None:
         self._runner = runner
-        self._pages = pages
+        self._memory = memory
+        self._pages = memory.ledger
         self._most_rows = most_rows
 
     @contextmanager
@@ -83,7 +85,7 @@ class Lookahead:
             return None
         draft = Span(fork, fork.next_window())
         count = pages_for(draft.rows)
-        if draft.rows * fork.streams > room or count * fork.streams > self._pages.free:
+        if draft.rows * fork.streams > room or not self._memory.make_room(count * fork.streams):
             return None
         pages = [self._pages.take(count, claim=count) for _ in range(fork.streams)]
         fork.held = fork.held.for_draft(draft.window, pages)

@@ -74,7 +74,7 @@ class EngineLoop:
         self._memory = KeyValueMemory(self._pages)
         self._scheduler = Scheduler(options.max_running, options.max_rows, self._memory, options.service_classes)
         self._estimates = LevelEstimator()
-        self._lookahead = Lookahead(self._runner, self._pages, options.draft_rows)
+        self._lookahead = Lookahead(self._runner, self._memory, options.draft_rows)
         self._inbox: queue.SimpleQueue[wire.Command] = queue.SimpleQueue()
         self._stopping = False
 

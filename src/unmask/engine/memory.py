@@ -41,7 +41,7 @@ class KeyValueMemory:
         missing = pages_for(sequence.denoiser.coming_end) - whole
         self.ledger.use(known)  # else making room might drop them
         shadowing = pages_for(sequence.params.shadow_rows)
-        if not self._make_room(missing * sequence.streams + shadowing + spare):
+        if not self.make_room(missing * sequence.streams + shadowing + spare):
             self.ledger.give_back(known)
             return False
         claim = pages_for(sequence.canvas.length) - whole
@@ -63,7 +63,7 @@ class KeyValueMemory:
         missing = pages_for(sequence.denoiser.coming_end) - len(held.pages[0])
         if missing <= 0:
             return True
-        if not self._make_room(missing * sequence.streams):
+        if not self.make_room(missing * sequence.streams):
             return False
         claim = pages_for(sequence.canvas.length) - len(held.pages[0])
         held.extend([self.ledger.take(missing, claim, after=pages[-1]) for pages in held.pages])
@@ -79,7 +79,13 @@ class KeyValueMemory:
             self.ledger.give_back(pages)
         self.ledger.give_back(held.pinned + held.shadows)
 
-    def _make_room(self, count: int) -> bool:
+    def make_room(self, count: int) -> bool:
+        """Whether ``count`` pages are free, now that what nobody uses has been dropped as far as needed.
+
+        Nothing is dropped where that would not be enough.
+        """
+        if count > self.ledger.free + self.ledger.idle:
+            return False
         while self.ledger.free < count:
             if not self._prefixes.drop_oldest():
                 return False
