@@ -12,6 +12,7 @@ import msgspec
 
 from unmask.errors import InvalidValueError
 from unmask.params import RULE_TRAITS, DecodingParams, GenerationParams, ModelInfo
+from unmask.shown import shown
 
 Priority = Literal["interactive", "batch"]
 PRIORITIES: tuple[Priority, ...] = ("interactive", "batch")  # the most urgent first
@@ -71,7 +72,7 @@ def resolve_terms(
     """
     if params.priority not in (None, *PRIORITIES):
         raise InvalidValueError(
-            f"'priority' is {params.priority!r}.", hint=f"Use one of {', '.join(PRIORITIES)}.", param="priority"
+            f"'priority' is {shown(params.priority)}.", hint=f"Use one of {', '.join(PRIORITIES)}.", param="priority"
         )
     _check_service_class(params.service_class, model, decoding)
     timeout = _seconds("timeout_ms", params.timeout_ms, timeouts.request or _MOST_TIMEOUT)
@@ -91,7 +92,7 @@ def _seconds(name: str, milliseconds: Any, most: float) -> float | None:
     number = isinstance(milliseconds, int) and not isinstance(milliseconds, bool)
     if not number or not 1 <= milliseconds <= most * 1000:
         raise InvalidValueError(
-            f"'{name}' is {milliseconds!r}; it must be an integer from 1 to {most * 1000:.0f}.", param=name
+            f"'{name}' is {shown(milliseconds)}; it must be an integer from 1 to {most * 1000:.0f}.", param=name
         )
     return float(milliseconds / 1000)
 
@@ -103,7 +104,7 @@ def _check_service_class(name: str | None, model: ModelInfo, decoding: DecodingP
     classes = model.service_classes
     if name not in classes:
         known = f"Use one of {', '.join(classes)}." if classes else "This server has none (--service-class)."
-        raise InvalidValueError(f"'service_class' is {name!r}.", hint=known, param="service_class")
+        raise InvalidValueError(f"'service_class' is {shown(name)}.", hint=known, param="service_class")
     if "threshold" not in RULE_TRAITS[decoding.rule].options:
         raise InvalidValueError(
             f"'service_class' has no effect under rule '{decoding.rule}', which reads no threshold.",

@@ -10,6 +10,6 @@ from unmask.constraints.worker import Result
 class LocalCompiler(ConstraintCompiler):
     def _run(self, job, form):
         try:
-            return Result(build(job.pattern, job.tokens, job.vocab_size, job.end_ids).to_bytes())
+            return Result(build(job.pattern, job.tokens, job.vocab_size, job.end_ids, job.own).to_bytes())
         except ConstraintError as error:
             return Result(reason=str(error))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import re
+import threading
 import time
 
 import pytest
@@ -19,7 +21,14 @@ from unmask.constraints.compiler import ConstraintCompiler
 from unmask.constraints.literal import unanchored
 from unmask.constraints.request import form_of
 from unmask.constraints.token_bytes import TokenBytes
-from unmask.errors import InvalidValueError, NotInstalledError, UnmaskError, UnsupportedValueError
+from unmask.errors import (
+    EngineUnavailableError,
+    InvalidValueError,
+    NotInstalledError,
+    QueueFullError,
+    UnmaskError,
+    UnsupportedValueError,
+)
 from unmask.params import GenerationParams
 
 
@@ -65,6 +74,93 @@ def test_errors_inside_a_hole_name_it():
     assert error.value.param == "holes"
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"regex": "a)(b"},
+        {"template": "x{{a}}", "holes": {"a": {"regex": "a)|(b"}}},
+        {"template": "x{{a}}", "holes": {"a": {"regex": "("}, "b": {"regex": ")"}}},
+        {"template": "{{a}}{{b}}", "holes": {"a": {"regex": "(a"}, "b": {"regex": "b)"}}},
+    ],
+)
+def test_an_expression_does_not_reach_out_of_its_brackets(tokenizer, options):
+    compiler = LocalCompiler(tokenizer, MODEL)
+    compiler.compile(GenerationParams(template="x{{a}}", holes={"a": {"choices": ["a"]}}))
+    with pytest.raises(InvalidValueError):
+        compiler.compile(GenerationParams(**options))
+
+
+def test_one_that_is_no_expression_is_not_taken_for_another_of_equal_text(tokenizer):
+    compiler = LocalCompiler(tokenizer, MODEL)
+    compiler.compile(GenerationParams(regex="(?:a)|(b)"))
+    with pytest.raises(InvalidValueError):
+        compiler.compile(GenerationParams(template="{{a}}", holes={"a": {"regex": "a)|(b"}}))
+
+
+def test_braces_that_never_close_take_no_time():
+    begun = time.monotonic()
+    form_of(GenerationParams(template="{{" * 2**15))
+    assert time.monotonic() - begun < 1  # an expression took minutes over them
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"template": "{{" + "?" * 9000 + "}}"},
+        {"template": "{{a}}", "holes": {"b" * 9000: {"choices": ["1"]}}},
+        {"template": "{{" + "a" * 9000 + "}}", "holes": {"a" * 9000: {}}},
+        {"template": "{{" + "a" * 9000 + "}}", "holes": {"a" * 9000: {"choices": []}}},
+        {"regex": "a$b" + "c" * 9000},
+    ],
+)
+def test_refusals_are_short(tokenizer, options):
+    with pytest.raises(InvalidValueError) as error:
+        LocalCompiler(tokenizer, MODEL).compile(GenerationParams(**options))
+    assert len(str(error.value)) < 500
+
+
+def test_closing_ends_what_is_being_built(tokenizer):
+    compiler = ConstraintCompiler(tokenizer, MODEL)
+    threading.Timer(1, compiler.close).start()
+    begun = time.monotonic()
+    with pytest.raises(EngineUnavailableError):
+        compiler.compile(GenerationParams(regex="(a|b)*a(a|b){20}"))
+    assert time.monotonic() - begun < 10
+    with pytest.raises(EngineUnavailableError):
+        compiler.compile(GenerationParams(regex="a"))
+
+
+async def test_nothing_is_built_that_nobody_waits_for(tokenizer):
+    compiler = ConstraintCompiler(tokenizer, MODEL)
+    hostile = [
+        asyncio.create_task(compiler.compile_beside(GenerationParams(regex=f"(a|b)*a(a|b){{{times}}}")))
+        for times in range(20, 30)
+    ]
+    await asyncio.sleep(1)
+    for task in hostile:
+        task.cancel()
+    async with asyncio.timeout(10):
+        assert await compiler.compile_beside(GenerationParams(regex="a")) is not None
+
+
+async def test_only_so_many_forms_wait_to_be_built(tokenizer, monkeypatch):
+    monkeypatch.setattr(compiler_module, "_MOST_WAITING", 3)
+    compiler = ConstraintCompiler(tokenizer, MODEL)
+    hostile = [
+        asyncio.create_task(compiler.compile_beside(GenerationParams(regex=f"(a|b)*a(a|b){{{times}}}")))
+        for times in range(20, 23)
+    ]
+    await asyncio.sleep(0.5)
+    with pytest.raises(QueueFullError) as caught:
+        await compiler.compile_beside(GenerationParams(regex="a"))
+    assert caught.value.retry_after == 20
+    for task in hostile:
+        task.cancel()
+    await asyncio.gather(*hostile, return_exceptions=True)
+    async with asyncio.timeout(10):
+        assert await compiler.compile_beside(GenerationParams(regex="a")) is not None
+
+
 def test_anchors_at_the_ends_say_nothing():
     assert unanchored("^a$") == "a"
     assert unanchored(r"a\$") == r"a\$"
@@ -92,6 +188,10 @@ def test_what_takes_too_long_is_refused(tokenizer, monkeypatch):
     compiler = ConstraintCompiler(tokenizer, MODEL)
     with pytest.raises(InvalidValueError, match=r"after 1\.5 seconds"):
         compiler.compile(GenerationParams(regex="(.{1,1000}){1,1000}"))
+    begun = time.monotonic()
+    with pytest.raises(InvalidValueError, match=r"after 1\.5 seconds"):
+        compiler.compile(GenerationParams(regex="(.{1,1000}){1,1000}"))
+    assert time.monotonic() - begun < 1, "a refusal is remembered"
     monkeypatch.setattr(compiler_module, "MAX_SECONDS", 20.0)
     assert spelled(compiler.compile(GenerationParams(regex="[0-9]+")), tokenizer, "12")
 

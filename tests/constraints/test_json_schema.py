@@ -6,11 +6,12 @@ import itertools
 import json
 import random
 import re
+import tracemalloc
 
 import pytest
 
 from tests.constraints.schemas import check, random_schema
-from unmask.constraints.build import build
+from unmask.constraints.build import ConstraintError, build
 from unmask.constraints.json_schema import schema_pattern
 from unmask.constraints.numbers import integers, numbers
 from unmask.errors import UnsupportedValueError
@@ -115,6 +116,9 @@ REFUSED = [
     ({"type": "string", "pattern": 'a"'}, "quotes"),
     ({"type": "string", "pattern": "a^b"}, "not supported"),
     ({"type": "string", "format": "regex"}, "regex"),
+    ({"type": "string", "format": []}, "[] is not supported"),
+    ({"type": "string", "pattern": "a)|(b"}, "brackets"),
+    ({"type": "string", "pattern": "(a"}, "brackets"),
     ({"type": "string", "format": "date", "maxLength": 3}, "combined"),
     ({"type": "text"}, "text"),
     ({"minimum": 1}, "type"),
@@ -146,6 +150,32 @@ def test_deep_and_wide_schemas_are_refused_quickly():
     with pytest.raises(UnsupportedValueError, match="nests"):
         schema_pattern(fan | {"$ref": "#/$defs/0"})
     assert schema_pattern(fan | {"$ref": "#/$defs/30"}).count("null") == 1
+
+
+LARGE = {"enum": [f"{number:0200}" for number in range(1200)]}
+REPEATED = {
+    "properties": {"type": "object", "properties": {str(n): {"$ref": "#/$defs/large"} for n in range(2000)}},
+    "prefixItems": {"type": "array", "prefixItems": [{"$ref": "#/$defs/large"}] * 2000},
+    "anyOf": {"anyOf": [{"type": "array", "items": {"$ref": "#/$defs/large"}, "minItems": n} for n in range(2000)]},
+}
+
+
+@pytest.mark.parametrize("keyword", REPEATED)
+def test_a_large_schema_that_is_repeated_is_refused_before_it_takes_memory(keyword):
+    tracemalloc.start()
+    try:
+        with pytest.raises(UnsupportedValueError, match="becomes longer"):
+            schema_pattern({"$defs": {"large": LARGE}, **REPEATED[keyword]})
+        assert tracemalloc.get_traced_memory()[1] < 2**24  # written out it is 480 MB
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_dash_after_a_dash_is_a_dash():
+    texts = set(walks(schema_pattern({"type": "string", "pattern": "[+--]"}), 60, random.Random(1)))
+    assert texts == {'"+"', '","', '"-"'}
+    with pytest.raises(ConstraintError):  # from a down to a dash, not: a less b
+        build(schema_pattern({"type": "string", "pattern": "[a--b]"}), CHARACTERS, 257, (256,))
 
 
 def test_integers_within_bounds():

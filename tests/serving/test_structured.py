@@ -77,6 +77,22 @@ def test_a_stream_adds_up_to_the_answer(client):
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices) == whole
 
 
+async def test_a_build_ends_with_the_time_of_its_request_and_with_its_client(server, http):
+    slow = {"messages": QUESTION, "max_tokens": 60, "unmask": {"regex": "(a|b)*a(a|b){20}"}}
+    timed = {**slow, "stream": True, "unmask": slow["unmask"] | {"timeout_ms": 500}}
+    async with http.post("/v1/chat/completions", json=timed) as response:
+        error = (await response.json())["error"]
+        assert (response.status, error["code"]) == (503, "queue_timeout")
+        assert int(response.headers["Retry-After"]) >= 1
+    for _ in range(3):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5), http.post("/v1/chat/completions", json=slow):
+                pass
+    async with asyncio.timeout(10):
+        async with http.post("/v1/chat/completions", json=slow | {"unmask": {"regex": "[3-5]"}}) as response:
+            assert (await response.json())["choices"][0]["message"]["content"] in "345"
+
+
 async def test_a_free_request_beside_many_constrained_ones(server):
     async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as client:
         pets = [
@@ -110,6 +126,9 @@ REFUSED = [
     ({"unmask": {"choices": []}}, "invalid_value", "unmask.choices"),
     ({"unmask": {"template": "{{ }}"}}, "invalid_value", "unmask.template"),
     ({"unmask": {"template": "{{a}}", "holes": {"b": {"regex": "x"}}}}, "invalid_value", "unmask.holes"),
+    ({"unmask": {"template": "x{{a}}", "holes": {"a": {"regex": "a)|(b"}}}}, "invalid_value", "unmask.template"),
+    ({"unmask": {"json_schema": {"type": "string", "format": {}}}}, "unsupported_value", "unmask.json_schema"),
+    ({"logit_bias": {"1": 5, "01": -5}}, "invalid_value", "logit_bias"),
     ({"unmask": {"holes": {}}}, "invalid_value", "unmask.holes"),
     ({"unmask": {"template": "{{a}}", "holes": {"a": {}}}}, "invalid_value", "unmask.holes"),
 ]

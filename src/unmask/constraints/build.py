@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unmask.constraints.automaton import NEVER, NO_CLASS, Automaton, Ints, distances
+from unmask.shown import cut
 
 MAX_STATES = 16384
 _MARK = "\U0010ffff"
+_NOTHING_FITS = "no text that the model's tokens can spell fits it"
 MAX_CELLS = 2**24  # states x classes: the engine looks next states up in a table of 4 bytes each
 
 
@@ -27,17 +29,25 @@ class ConstraintError(Exception):
     """Why there is no automaton: the text tells the user."""
 
 
-def build(pattern: str, tokens: Mapping[bytes, list[int]], vocab_size: int, end_ids: tuple[int, ...]) -> Automaton:
+def build(
+    pattern: str,
+    tokens: Mapping[bytes, list[int]],
+    vocab_size: int,
+    end_ids: tuple[int, ...],
+    own: tuple[str, ...] = (),
+) -> Automaton:
     """The automaton of ``pattern`` over ``tokens``: each text in bytes with the ids that spell it.
 
-    Tokens that are not there are never allowed. Raises ``ConstraintError``.
+    Tokens that are not there are never allowed. ``own``: its parts that must be expressions by themselves.
+    Raises ``ConstraintError``.
     """
     # The library ends a match where the first of several alternatives does ("a|ab" never becomes "ab"). A character
     # that stands for the end of the text keeps them all: where it may come next, the text may end. The same character
     # before the text: without it outlines-core 0.2.14 takes time that doubles with every repetition where an expression
     # begins as JSON strings of bounded length do (20 characters: 40 seconds; so: 4 milliseconds).
     mark, unused = vocab_size, vocab_size + 1
-    _check_syntax(pattern, mark, unused)
+    for part in own:
+        _check_syntax(part, mark, unused)
     index = _index(f"{_MARK}(?:{pattern}){_MARK}", {**tokens, _MARK.encode(): [mark]}, unused)
     transitions = index.get_transitions()
     if len(transitions) > MAX_STATES:
@@ -60,7 +70,7 @@ def _check_syntax(pattern: str, mark: int, unused: int) -> None:
     try:
         _index(f"{_MARK}{pattern}", {_MARK.encode(): [mark]}, unused)
     except ConstraintError as error:
-        if "no transitions" not in str(error):  # as is expected: there are no tokens to go on with
+        if str(error) != _NOTHING_FITS:  # as is expected: there are no tokens to go on with
             raise ConstraintError(_NO_EXPRESSION) from None
 
 
@@ -71,7 +81,9 @@ def _index(pattern: str, tokens: dict[bytes, list[int]], end: int) -> Any:
     try:
         return Index(pattern, Vocabulary(end, tokens))
     except ValueError as error:
-        raise ConstraintError(str(error).rstrip(".")) from None
+        # "... Found no transitions from state ..." names the whole expression, and numbers that mean nothing to anyone.
+        what = _NOTHING_FITS if "no transitions" in str(error) else cut(str(error).rstrip("."))
+        raise ConstraintError(what) from None
 
 
 def assemble(
@@ -89,7 +101,7 @@ def assemble(
     alive = distances(sources, targets, final) != NEVER
     alive &= distances(targets, sources, np.arange(len(names)) == first) != NEVER
     if not alive[first]:
-        raise ConstraintError("no text that the model's tokens can spell fits it")
+        raise ConstraintError(_NOTHING_FITS)
     number = np.cumsum(alive) - 1
     kept = alive[sources] & alive[targets]
     ended = int(alive.sum())

@@ -9,13 +9,14 @@ followed by one space and there is no other white space, and where the schema le
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from unmask.constraints.literal import escape
 from unmask.constraints.numbers import NUMBER, integers, numbers
 from unmask.constraints.string_pattern import CHARACTER, string_pattern
 from unmask.errors import UnsupportedValueError
+from unmask.shown import shown
 
 DEPTH = 2
 _MAX_PATTERN = 2**18
@@ -122,7 +123,7 @@ class _Reader:
     def _any_of(self, schemas: Any, at: str, depth: int) -> str:
         if not isinstance(schemas, list) or not schemas:
             raise _refusal(at, "it must be a list of schemas")
-        return _either([self.read(schema, f"{at}/{number}", depth) for number, schema in enumerate(schemas)])
+        return _either(_together((self.read(one, f"{at}/{number}", depth) for number, one in enumerate(schemas)), at))
 
     def _all_of(self, schemas: Any, at: str, depth: int) -> str:
         if not isinstance(schemas, list) or len(schemas) != 1:
@@ -158,9 +159,11 @@ class _Reader:
             if isinstance(further, bool):
                 return r"\{\}"
             return _map(self.read(further, f"{at}/additionalProperties", depth))
+        values = (self.read(value, f"{at}/properties/{name}", depth) for name, value in properties.items())
+        needed = set(required)
         members = [
-            (f"{_literal(name)}: ?{self.read(value, f'{at}/properties/{name}', depth)}", name in required)
-            for name, value in properties.items()
+            (f"{_literal(name)}: ?{value}", name in needed)
+            for name, value in zip(properties, _together(values, at), strict=True)
         ]
         return rf"\{{{_members(members, at)}\}}"
 
@@ -171,7 +174,7 @@ class _Reader:
         if not isinstance(head, list):
             raise _refusal(f"{at}/prefixItems", "it must be a list of schemas")
         items = schema.get("items", True)
-        first = [self.read(item, f"{at}/prefixItems/{number}", depth) for number, item in enumerate(head)]
+        first = _together((self.read(item, f"{at}/prefixItems/{n}", depth) for n, item in enumerate(head)), at)
         if items is False or (items is True and (head or not depth)):
             most = len(first) if most is None else min(most, len(first))
         if most is not None and (least or 0) > most:
@@ -181,7 +184,7 @@ class _Reader:
         more = ""
         if most is None or most > len(first):
             more = _any_value(depth - 1) if items is True else self.read(items, f"{at}/items", depth)
-        return rf"\[{_items(first, more, least or 0, most)}\]"
+        return rf"\[{_items(first, more, least or 0, most, at)}\]"
 
     def _string(self, schema: dict[str, Any], at: str, depth: int) -> str:
         least = self._count(schema, "minLength", at, 0)
@@ -192,9 +195,9 @@ class _Reader:
         if "pattern" in schema:
             return f'"(?:{string_pattern(schema["pattern"], f"{at}/pattern")})"'
         if "format" in schema:
-            if schema["format"] not in _FORMATS:
+            if not isinstance(schema["format"], str) or schema["format"] not in _FORMATS:
                 raise _refusal(
-                    f"{at}/format", f"{schema['format']!r} is not supported", f"Use one of {', '.join(_FORMATS)}."
+                    f"{at}/format", f"{shown(schema['format'])} is not supported", f"Use one of {', '.join(_FORMATS)}."
                 )
             return f'"{_FORMATS[schema["format"]]}"'
         if most is not None and (least or 0) > most:
@@ -282,8 +285,23 @@ def _refusal(at: str, what: str, hint: str = "") -> UnsupportedValueError:
 def _bounded(pattern: str, at: str) -> str:
     """``pattern``, unless it has grown too large: parts of it are written more than once."""
     if len(pattern) > _MAX_PATTERN:
-        raise _refusal(at, f"its expression becomes longer than {_MAX_PATTERN} characters")
+        raise _too_large(at)
     return pattern
+
+
+def _too_large(at: str) -> UnsupportedValueError:
+    return _refusal(at, f"its expression becomes longer than {_MAX_PATTERN} characters")
+
+
+def _together(patterns: Iterable[str], at: str) -> list[str]:
+    """All of ``patterns``. Raises as soon as they have grown too large together: one that is repeated costs nothing."""
+    found, length = [], 0
+    for pattern in patterns:
+        found.append(pattern)
+        length += len(pattern)
+        if length > _MAX_PATTERN:
+            raise _too_large(at)
+    return found
 
 
 def _only(schema: dict[str, Any], at: str, names: Collection[str]) -> None:
@@ -322,7 +340,7 @@ def _members(members: list[tuple[str, bool]], at: str) -> str:
     return alone
 
 
-def _items(first: list[str], more: str, least: int, most: int | None) -> str:
+def _items(first: list[str], more: str, least: int, most: int | None, at: str) -> str:
     """An array's inside: the ``first`` ones, then any number of ``more``, ``least`` to ``most`` in all."""
     tail = ""
     if more:
@@ -338,7 +356,7 @@ def _items(first: list[str], more: str, least: int, most: int | None) -> str:
     inside = tail
     for number in range(len(first) - 1, -1, -1):
         item = first[number] if number == 0 else f", ?{first[number]}"
-        inside = f"{item}{inside}" if number < least else f"(?:{item}{inside})?"
+        inside = _bounded(f"{item}{inside}" if number < least else f"(?:{item}{inside})?", at)
     return inside
 
 

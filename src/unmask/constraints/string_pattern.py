@@ -29,10 +29,15 @@ def string_pattern(pattern: Any, at: str) -> str:
         raise _refusal(at, "it must be a text")
     body = unanchored(pattern)
     parts: list[str] = []
-    place = 0
+    place = depth = 0
     while place < len(body):
         part, place = _next(body, place, at)
         parts.append(part)
+        depth += (part == "(?:") - (part == ")")
+        if depth < 0:
+            break
+    if depth:
+        raise _refusal(at, "its round brackets do not match")  # one more would close what stands around it
     return "".join(parts)
 
 
@@ -95,7 +100,8 @@ def _class(body: str, place: int, at: str) -> tuple[str, int]:
                 raise _refusal(at, f"'\\{kind}' in a class is not supported")
             start += 2
         elif character == "-":
-            inside += "-" if inside.strip("^") and body[start + 1 : start + 2] not in ("]", "") else r"\x2d"
+            between = inside.strip("^") and not inside.endswith("-") and body[start + 1 : start + 2] not in ("]", "")
+            inside += "-" if between else r"\x2d"  # "--" would be a difference
             start += 1
         else:
             inside += f"\\x{ord(character):02x}" if ord(character) < 0x80 and not character.isalnum() else character

@@ -22,6 +22,7 @@ from unmask.errors import (
     InvalidValueError,
     ModelNotFoundError,
     QueueFullError,
+    QueueTimeoutError,
 )
 from unmask.metrics import Metrics
 from unmask.params import Constraint, GenerationParams, ModelInfo
@@ -107,7 +108,7 @@ class ServedModel:
         """Check ``params`` for each prompt of ``tenant``. Raises what ``resolve`` and ``resolve_terms`` raise, or
         ``EngineUnavailableError``. What the answer must look like is compiled in a thread of its own.
         """
-        constraint = await self.constraints.compile_beside(params)
+        constraint = await self._constraint(params)
         requests = [self._request(prompt, params, variant, tenant, constraint) for prompt in prompts]
         try:
             self.check_alive()
@@ -115,6 +116,21 @@ class ServedModel:
             self.metrics.rejected("engine_unavailable")
             raise
         return Admission(self, requests)
+
+    async def _constraint(self, params: GenerationParams) -> Constraint | None:
+        """What ``params`` say the answer must look like. Raises ``QueueTimeoutError`` if that takes all its time."""
+        own = max(0, min(params.timeout_ms or 0, 86_400_000))  # one out of range is refused afterwards
+        limits = [limit for limit in (self._timeouts.queue, self._timeouts.request, own / 1000) if limit]
+        try:
+            async with asyncio.timeout(min(limits, default=None)):
+                return await self.constraints.compile_beside(params)
+        except TimeoutError:
+            self.metrics.expired()
+            raise QueueTimeoutError(
+                "The request has waited too long for the automaton of its answer's form.",
+                hint="Try again later, or ask for something simpler.",
+                retry_after=self.retry_after(),
+            ) from None
 
     @contextmanager
     def places(self, count: int) -> Iterator[None]:

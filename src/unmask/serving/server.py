@@ -87,9 +87,12 @@ async def run_server(
             model = ServedModel(engine, prompts, name=name, capacity=capacity, timeouts=settings.timeouts)
             model.metrics.loaded(time.monotonic() - begun)
             url = _url(listener)
-            server = _Server(_config(model, settings), engine, lambda: announce(model, url))
+            server = _Server(_config(model, settings), model, lambda: announce(model, url))
             _on_signal(partial(server.handle_exit, signal.SIGINT, None))  # a second signal ends the grace
-            await server.serve(sockets=[listener])
+            try:
+                await server.serve(sockets=[listener])
+            finally:
+                model.constraints.close()
         finally:
             await engine.close()
 
@@ -102,9 +105,9 @@ def _on_signal(act: Callable[[], object]) -> None:
 class _Server(uvicorn.Server):
     """uvicorn, but signals stay ours from loading to the engine's end, and it says when it listens."""
 
-    def __init__(self, config: uvicorn.Config, engine: ProcessEngine, listening: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, model: ServedModel, listening: Callable[[], None]) -> None:
         super().__init__(config)
-        self._engine = engine
+        self._model = model
         self._listening = listening
 
     @contextlib.contextmanager
@@ -123,7 +126,8 @@ class _Server(uvicorn.Server):
 
     async def _end_requests(self) -> None:
         await asyncio.sleep(_GRACE_SECONDS)
-        await self._engine.close()
+        self._model.constraints.close()
+        await self._model.engine.close()
 
 
 def _config(model: ServedModel, settings: ServerSettings) -> uvicorn.Config:

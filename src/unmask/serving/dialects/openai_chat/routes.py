@@ -27,7 +27,9 @@ async def create_chat_completion(body: ChatRequest, request: Request, model: Ser
     chat = parse(body)
     with field_names(**chat.names):
         prompt = await model.encode_chat(chat.messages)
-        admission = await model.admit([prompt], chat.params, variant, tenant_of(request, body.user))
+        admission = await unless_disconnected(
+            request.receive, model.admit([prompt], chat.params, variant, tenant_of(request, body.user))
+        )
     head = Head.new("chatcmpl", name)
     if body.stream:
         encoder = ChatStream(head, model.cells, include_usage=chat.include_usage)

@@ -64,7 +64,7 @@ def parse_stop(body: OpenAIRequest) -> tuple[str, ...]:
 
 def parse_biases(biases: dict[str, float]) -> dict[int, float]:
     """Biases by token id, which keys of JSON objects can only be as text."""
-    wrong = next((token for token in biases if not re.fullmatch("[0-9]{1,9}", token)), None)
+    wrong = next((token for token in biases if not re.fullmatch("0|[1-9][0-9]{0,8}", token)), None)
     if wrong is not None:
         raise InvalidValueError(
             f"'logit_bias' names {wrong[:100]!r}, which is no token id.",

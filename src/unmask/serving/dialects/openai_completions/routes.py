@@ -30,7 +30,9 @@ async def create_completion(body: CompletionRequest, request: Request, model: Se
         for ids in parsed.ids:
             model.check_length(ids, "prompt")
         prompts = [model.tokenizer.check_ids(ids) for ids in parsed.ids] or await model.encode_texts(parsed.texts)
-        admission = await model.admit(prompts, parsed.params, variant, tenant_of(request, body.user))
+        admission = await unless_disconnected(
+            request.receive, model.admit(prompts, parsed.params, variant, tenant_of(request, body.user))
+        )
     head = Head.new("cmpl", name)
     if body.stream:
         encoder = CompletionStream(head, model.cells, include_usage=parsed.include_usage)
