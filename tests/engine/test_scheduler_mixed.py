@@ -40,7 +40,7 @@ class MixedMachine(SchedulerMachine):
         elif option == 5 and "wino" in info.rules:
             asked["rule"] = "wino"
         elif option == 4:
-            asked["cache"] = info.caches[-1]
+            asked["cache"] = [cache for cache in info.caches if cache != "delayed"][-1]  # it computes single rows
         prompt_ids = ([1] * prompt + [2] * tail)[-prompt:]
         params = resolve(GenerationParams(**asked), info, prompt)
         sequence = Sequence(str(self.count), prompt_ids, params, info, self.now, terms=terms)
