@@ -8,7 +8,7 @@ from safetensors.torch import load_file
 
 from tests.engines import make_loop, trace
 from tests.golden.trajectories import recordings
-from unmask.engine import proposals
+from unmask.engine import parts
 
 FIXTURE, CASES = recordings("dream")
 
@@ -63,12 +63,12 @@ def test_trajectory(loop, recorded, name, monkeypatch):
 def _replay(monkeypatch, recorded, name):
     """Draw the recorded uniform numbers instead of our own."""
     draws = iter(recorded[key] for key in sorted(recorded) if key.startswith(f"{name}.rand_"))
-    ours = proposals.uniform
+    ours = parts.uniform
 
     def uniform(seed, position, step, stream):
-        return next(draws).double() if stream == proposals.CHANCE else ours(seed, position, step, stream)
+        return next(draws).double() if stream == parts.CHANCE else ours(seed, position, step, stream)
 
-    monkeypatch.setattr(proposals, "uniform", uniform)
+    monkeypatch.setattr(parts, "uniform", uniform)
 
 
 def test_trajectory_of_a_left_padded_batch(loop, recorded):
