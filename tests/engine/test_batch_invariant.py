@@ -22,6 +22,7 @@ from unmask.checkpoints.directory import EMBEDDED_MODEL
 from unmask.decoding.windows import Window
 from unmask.engine import wire
 from unmask.engine.batch import lay_out, step_context
+from unmask.engine.held_pages import HeldPages
 from unmask.engine.pages import PAGE_TOKENS, pages_for
 from unmask.engine.scheduler import Span
 from unmask.engine.sequence import Sequence
@@ -208,7 +209,7 @@ def test_a_prompt_in_parts_gives_what_it_gives_whole(family, tiny, name):
     def hidden(borders):
         cache = model.new_cache(pages_for(length + block) * PAGE_TOKENS)
         sequence = Sequence("x", list(range(20, 20 + length)), params, loop.model, 0.0)
-        sequence.admit([list(range(pages_for(sequence.canvas.length)))], 0, 0.0)
+        sequence.admit(HeldPages([list(range(pages_for(sequence.canvas.length)))]), 0, 0.0)
         rows = []
         for start, end in pairwise(borders):
             window = Window(start, end, end, bounds[start:end], [], -1)

@@ -74,7 +74,7 @@ class MixedMachine(SchedulerMachine):
 
     def forward(self, span):
         """As in its parent, for spans without shadows."""
-        slots = span.sequence.shadow_slots(len(span.window.shadows))
+        slots = span.sequence.held.shadow_slots(len(span.window.shadows))
         assert len(slots) == len(span.window.shadows)
         span.window.shadows = span.window.shadows[:0]
         super().forward(span)
@@ -85,7 +85,7 @@ class MixedMachine(SchedulerMachine):
         self.now += later
         for sequence, event in end_overdue(self.scheduler, self.now):
             assert event.last
-            assert not sequence.pages
+            assert not sequence.held.pages
             del self.alive[sequence.request_id]
 
     @rule(data=st.data())
@@ -103,8 +103,8 @@ class MixedMachine(SchedulerMachine):
     def pages_are_accounted_for(self):
         held: dict[int, int] = {}
         for sequence in self.scheduler.running.values():
-            own = [page for stream in sequence.pages for page in stream]
-            for page in own + sequence.pinned + sequence.shadow_pages:
+            own = [page for stream in sequence.held.pages for page in stream]
+            for page in own + sequence.held.pinned + sequence.held.shadows:
                 held[page] = held.get(page, 0) + 1
         assert len(held) == self.pages.in_use
         assert all(self.pages._users[page] == users for page, users in held.items())
