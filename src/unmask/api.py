@@ -57,7 +57,7 @@ class LLM:
         Whatever ends the call, Ctrl-C too, nothing of it stays in the engine.
         """
         model = _variant(self.models, adapter)
-        constraint = self._constraints.compile(params or GenerationParams())
+        constraint = self._constraints.compile(_checked(params))
         requests = [_request(prompt, params, raw, self.prompts, model, constraint) for prompt in _as_list(prompts)]
         running = {str(n): TextAssembler(self.prompts.tokenizer, request) for n, request in enumerate(requests)}
         done: dict[str, Completion] = {}
@@ -106,7 +106,7 @@ class AsyncLLM:
         self, prompt: Prompt, params: GenerationParams | None = None, *, raw: bool = False, adapter: str = ""
     ) -> Completion:
         """Answer one prompt; run several concurrently to share forwards."""
-        constraint = await self._constraints.compile_beside(params or GenerationParams())
+        constraint = await self._constraints.compile_beside(_checked(params))
         with self._run(prompt, params, raw, adapter, constraint) as texts:
             while True:
                 _, delta = await texts.next()
@@ -120,7 +120,7 @@ class AsyncLLM:
 
         Leaving the iteration early cancels the request (at once, if under ``contextlib.aclosing``).
         """
-        constraint = await self._constraints.compile_beside(params or GenerationParams())
+        constraint = await self._constraints.compile_beside(_checked(params))
         with self._run(prompt, params, raw, adapter, constraint) as texts:
             finished = False
             while not finished:
@@ -155,14 +155,19 @@ def _request(
     model: ModelInfo,
     constraint: Constraint | None,
 ) -> TextRequest:
+    params = _checked(params)
+    ids = prompts.encode(prompt, raw=raw)
+    decoding = resolve(params, model, len(ids), constraint)
+    return TextRequest(ids, decoding, tuple(params.stop or ()), resolve_terms(params, model, decoding))
+
+
+def _checked(params: GenerationParams | None) -> GenerationParams:
     params = GenerationParams() if params is None else params
     if not isinstance(params, GenerationParams):
         raise InvalidValueError(
             f"'params' is {shown(params)}.", hint="Give unmask.GenerationParams(max_tokens=64), say.", param="params"
         )
-    ids = prompts.encode(prompt, raw=raw)
-    decoding = resolve(params, model, len(ids), constraint)
-    return TextRequest(ids, decoding, tuple(params.stop or ()), resolve_terms(params, model, decoding))
+    return params
 
 
 def _variant(models: dict[str, ModelInfo], adapter: str) -> ModelInfo:

@@ -104,6 +104,7 @@ def test_an_early_interrupt_is_silent(verb):
             stderr=subprocess.PIPE,
             text=True,
             env=environment(),
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # jobs in the background ignore it
         )
         process.stdout.readline()  # from here on the code is ours
         time.sleep(delay)
