@@ -99,9 +99,9 @@ class Tokenizer:
             return text, bytes(_BYTE_OF_SYMBOL[symbol] for symbol in token)
         return text, text.encode()
 
-    def incremental_decoder(self) -> IncrementalDecoder:
-        """A fresh decoder for one growing sequence."""
-        return IncrementalDecoder(self, self._hf)
+    def incremental_decoder(self, *, keep_special: bool = False) -> IncrementalDecoder:
+        """A fresh decoder for one growing sequence, special tokens left out unless ``keep_special``."""
+        return IncrementalDecoder(self, self._hf, keep_special)
 
     def guard(self, contents: list[str]) -> TextGuard:
         """A guard for ``contents``. Raises ``InvalidValueError`` if they use up every private character."""
@@ -161,9 +161,9 @@ class IncrementalDecoder:
     equal ``Tokenizer.decode`` of all ids.
     """
 
-    def __init__(self, tokenizer: Tokenizer, hf: HfTokenizer) -> None:
-        self._tokenizer, self._hf = tokenizer, hf
-        self._stream = DecodeStream(skip_special_tokens=True)
+    def __init__(self, tokenizer: Tokenizer, hf: HfTokenizer, keep_special: bool) -> None:
+        self._tokenizer, self._hf, self._keep_special = tokenizer, hf, keep_special
+        self._stream = DecodeStream(skip_special_tokens=not keep_special)
         self._ids: list[int] = []
         self._given = 0
 
@@ -176,4 +176,4 @@ class IncrementalDecoder:
 
     def flush(self) -> str:
         """The rest of the text, now that no more ids will come."""
-        return self._tokenizer.decode(self._ids)[self._given :]
+        return self._tokenizer.decode(self._ids, keep_special=self._keep_special)[self._given :]

@@ -24,7 +24,7 @@ class Completion:
     """A finished answer. ``completion_tokens`` counts the closing end token; ``applied`` are the parameters used.
 
     ``logprobs``: one for each token of the text, if the request asked for them; those of a stop string and what follows
-    it are left out.
+    it are left out. ``closing``: that of the closing end token. ``scoring``: what it cost to score the prompt.
     """
 
     text: str
@@ -36,6 +36,8 @@ class Completion:
     applied: DecodingParams
     terms: Terms = PLAIN
     logprobs: list[TokenLogprob] | None = None
+    closing: TokenLogprob | None = None
+    scoring: RequestStats | None = None
 
     @property
     def tokens_per_forward(self) -> float:

@@ -103,6 +103,7 @@ class TextAssembler:
             applied=msgspec.structs.replace(self._request.params, **event.stats.relaxed),
             terms=self._request.terms,
             logprobs=self._logprobs,
+            closing=None if stopped else event.closing,
         )
 
 

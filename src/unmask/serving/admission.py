@@ -83,4 +83,4 @@ class Admission:
             number, delta = await self.next()
             if delta.completion is not None:
                 done[number] = delta.completion
-        return [done[number] for number in range(len(self._requests))]
+        return [done[number] for number in sorted(done)]

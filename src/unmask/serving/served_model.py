@@ -76,11 +76,13 @@ class ServedModel:
         if not self.engine.alive:
             raise EngineUnavailableError("The engine has died.", hint="See the server's log, then restart it.")
 
-    def check_count(self, prompts: int) -> None:
-        """Raises ``InvalidValueError`` for more prompts than fit at once. To be asked before they are encoded."""
-        if prompts > self._capacity:
+    def check_count(self, prompts: int, each: int = 1) -> None:
+        """Raises ``InvalidValueError`` for more prompts, of so many requests ``each``, than fit at once. To be asked
+        before they are encoded.
+        """
+        if prompts * each > self._capacity:
             raise InvalidValueError(
-                f"{prompts} prompts at once; this server holds {self._capacity}.",
+                f"{prompts} prompts at once; this server holds {self._capacity // each}.",
                 hint="Send fewer prompts in one request.",
                 param="prompt",
             )
@@ -105,6 +107,12 @@ class ServedModel:
     async def admit(
         self, prompts: list[list[int]], params: GenerationParams, variant: ModelInfo, tenant: str = ""
     ) -> Admission:
+        """What ``requests`` makes of each prompt. Raises what that does."""
+        return Admission(self, await self.requests(prompts, params, variant, tenant))
+
+    async def requests(
+        self, prompts: list[list[int]], params: GenerationParams, variant: ModelInfo, tenant: str = ""
+    ) -> list[TextRequest]:
         """Check ``params`` for each prompt of ``tenant``. Raises what ``resolve`` and ``resolve_terms`` raise, or
         ``EngineUnavailableError``. What the answer must look like is compiled in a thread of its own.
         """
@@ -115,7 +123,7 @@ class ServedModel:
         except EngineUnavailableError:
             self.metrics.rejected("engine_unavailable")
             raise
-        return Admission(self, requests)
+        return requests
 
     async def _constraint(self, params: GenerationParams) -> Constraint | None:
         """What ``params`` say the answer must look like. Raises ``QueueTimeoutError`` if that takes all its time."""
