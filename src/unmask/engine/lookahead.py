@@ -11,7 +11,7 @@ FreeDave, arXiv 2510.00294, and of self-speculative decoding, arXiv 2510.04147.)
 Where the answer is known already and only scored, nothing is guessed: each draft is the step that comes.
 
 Drafts only take rows and pages that no request wants, and none while requests wait, or while the step is so large
-without them that more rows make it longer.
+without them that more rows make it longer; those of batch requests none beside interactive ones.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Lookahead:
         room = min(room, self._most_rows - sum(span.rows * span.sequence.streams for span in spans))
         drafts: list[Span] = []
         try:
-            parents = [span for span in spans if _foreseeable(span.sequence) and span.window.segments]
+            parents = [span for span in _urgent(spans) if _foreseeable(span.sequence) and span.window.segments]
             depth = 0
             while parents := [span for span in parents if depth < _longest(span.sequence)]:
                 children = []
@@ -119,6 +119,11 @@ def by_request(commits: list[Commit]) -> list[list[Commit]]:
     for commit in sorted(commits, key=lambda commit: commit.span.sequence.step):
         requests.setdefault(commit.span.sequence.request_id, []).append(commit)
     return list(requests.values())
+
+
+def _urgent(spans: list[Span]) -> list[Span]:
+    """The interactive requests' ``spans`` if there are any: what batch requests may add beside them is bounded."""
+    return [span for span in spans if span.sequence.terms.priority == "interactive"] or spans
 
 
 def _foreseeable(sequence: Sequence) -> bool:
