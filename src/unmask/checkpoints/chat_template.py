@@ -30,7 +30,10 @@ class ChatTemplate:
         """The template of ``source``, whose ``tokenizer`` it renders for. Raises ``InvalidCheckpointError``."""
         self._tokenizer = tokenizer
         self.source = _text(source)
-        self._template, self.variables = _compile(self.source) if self.source else (None, frozenset[str]())
+        self._template: Template | None = None
+        self.variables: frozenset[str] = frozenset()
+        if self.source:
+            self._template, self.variables = _compile(self.source)
 
     @property
     def exists(self) -> bool:

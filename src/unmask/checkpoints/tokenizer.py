@@ -102,7 +102,8 @@ class Tokenizer:
 
     def incremental_decoder(self, shown: Collection[str] = ()) -> IncrementalDecoder:
         """A fresh decoder for one growing sequence, which shows the special tokens whose texts are in ``shown``."""
-        return IncrementalDecoder(self, self._hf, {self.specials[text]: text for text in shown if text in self.specials})
+        ids = {self.specials[text]: text for text in shown if text in self.specials}
+        return IncrementalDecoder(self, self._hf, ids)
 
     def guard(self, contents: list[str]) -> TextGuard:
         """A guard for ``contents``. Raises ``InvalidValueError`` if they use up every private character."""

@@ -19,9 +19,10 @@ from unmask.events import NO_TOKEN, CanvasEvent, RequestStats, TokenLogprob
 class TextDelta:
     """Text that can no longer change, and the token ids it came from; ``stats`` is the cost so far.
 
-    ``pieces``: the text that each of ``token_ids`` made certain, then, at the end, what was held back. ``frame`` is the whole canvas as it stands (ids, masks included) if the request asked for frames.
-    ``completion`` is set on the last delta only: all deltas put together. ``logprobs``, if the request asked for them,
-    are those of the tokens whose text this delta completes.
+    ``pieces``: the text that each of ``token_ids`` made certain, then, at the end, what was held back. ``frame`` is
+    the whole canvas as it stands (ids, masks included) if the request asked for frames. ``completion`` is set on the
+    last delta only: all deltas put together. ``logprobs``, if the request asked for them, are those of the tokens
+    whose text this delta completes.
     """
 
     pieces: list[str]
