@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from unmask.answers.parts import AnswerBuilder, Content, Part, ToolCall, ToolPiece
+from unmask.answers.parts import AnswerBuilder, Content, Part, ToolCall, ToolPiece, merged
 from unmask.answers.reading import Reading
 from unmask.engine.completion import Completion
 from unmask.engine.text import TextDelta
@@ -61,28 +61,23 @@ class AnswerAssembler:
         """The parts that ``delta`` brings. None may follow the one with a completion."""
         parts: list[Part] = []
         for number, piece in enumerate(delta.pieces):
-            self._read(piece, parts)
+            parts += self._read(piece)
             if number < len(delta.token_ids):
                 self._place()
         completion = delta.completion
         if completion is not None and self._parser is not None:
             parts += self._parser.finish()
-        parts = [part for part in parts if self._wanted(part)]
+        parts = merged(part for part in parts if self._wanted(part))
         for part in parts:
             self._whole.add(part)
         logprobs = self._content_logprobs(delta.logprobs)
         answer = None if completion is None else self._answer(completion)
         return AnswerDelta(parts, delta.stats, delta.frame, logprobs, answer)
 
-    def _read(self, piece: str, parts: list[Part]) -> None:
-        """Add what ``piece`` makes certain to ``parts``, text to text of its kind."""
-        new: list[Part] = self._parser.feed(piece) if self._parser is not None else [Content(piece)] if piece else []
-        for part in new:
-            last = parts[-1] if parts else None
-            if isinstance(part, Content) and isinstance(last, Content):
-                parts[-1] = Content(last.text + part.text)
-            else:
-                parts.append(part)
+    def _read(self, piece: str) -> list[Part]:
+        if self._parser is not None:
+            return self._parser.feed(piece)
+        return [Content(piece)] if piece else []
 
     def _wanted(self, part: Part) -> bool:
         """Where one call is wanted, a second one and all that follows it are dropped."""

@@ -1,27 +1,31 @@
-"""The parts of an answer, as they come and put together."""
+"""What an answer consists of, piece by piece and put together."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Text for the reader."""
+    """Text for the user."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """Text that led to the answer, and is shown apart from it."""
+    """Text the model wrote for itself, its markers left out."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ToolPiece:
-    """A fragment of the ``index``-th call's arguments, which are JSON text; the first piece of a call names the tool."""
+    """A fragment of the ``arguments`` (JSON text) of the answer's call number ``index``, from 0.
+
+    A call's first piece, and no other, has its ``name``; its fragment may be empty.
+    """
 
     index: int
     arguments: str
@@ -33,29 +37,69 @@ Part = Content | Reasoning | ToolPiece
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call; ``arguments`` is the JSON text as the model wrote it, cut if the answer was."""
+    """A whole call. ``arguments``: the JSON text as the model wrote it, or what there is of it if it broke off."""
 
     name: str
     arguments: str
 
 
+def merged(parts: Iterable[Part]) -> list[Part]:
+    """``parts`` with those that continue one another as one."""
+    runs: list[list[Part]] = []
+    for part in parts:
+        if runs and _continues(runs[-1][-1], part):
+            runs[-1].append(part)
+        else:
+            runs.append([part])
+    return [_joined(run) for run in runs]
+
+
+def _continues(one: Part, other: Part) -> bool:
+    if isinstance(one, ToolPiece) and isinstance(other, ToolPiece):
+        return one.index == other.index
+    return type(one) is type(other)
+
+
+def _joined(run: list[Part]) -> Part:
+    first = run[0]
+    if isinstance(first, ToolPiece):
+        return replace(first, arguments="".join(part.arguments for part in run if isinstance(part, ToolPiece)))
+    return replace(first, text="".join(part.text for part in run if not isinstance(part, ToolPiece)))
+
+
 @dataclass(slots=True)
 class AnswerBuilder:
-    """All parts put together: what was not streamed is the same parse."""
+    """Puts an answer's parts together: the whole answer is the streamed one, and no other parse of it."""
 
-    content: str = ""
-    reasoning: str = ""
-    tool_calls: list[ToolCall] = field(default_factory=list)
+    _content: list[str] = field(default_factory=list)
+    _reasoning: list[str] = field(default_factory=list)
+    _names: list[str] = field(default_factory=list)
+    _arguments: list[list[str]] = field(default_factory=list)
 
     def add(self, part: Part) -> None:
-        """The next part."""
+        """The next part of the answer."""
         match part:
-            case Content(text):
-                self.content += text
-            case Reasoning(text):
-                self.reasoning += text
-            case ToolPiece(name=str(name), arguments=arguments):
-                self.tool_calls.append(ToolCall(name, arguments))
-            case ToolPiece(index=index, arguments=arguments):
-                call = self.tool_calls[index]
-                self.tool_calls[index] = ToolCall(call.name, call.arguments + arguments)
+            case Content():
+                self._content.append(part.text)
+            case Reasoning():
+                self._reasoning.append(part.text)
+            case ToolPiece():
+                if part.name is not None:
+                    self._names.append(part.name)
+                    self._arguments.append([])
+                self._arguments[part.index].append(part.arguments)
+
+    @property
+    def content(self) -> str:
+        """All content."""
+        return "".join(self._content)
+
+    @property
+    def reasoning(self) -> str:
+        """All reasoning."""
+        return "".join(self._reasoning)
+
+    @property
+    def tool_calls(self) -> list[ToolCall]:
+        """The calls, in the order in which they began."""
+        return [ToolCall(name, "".join(pieces)) for name, pieces in zip(self._names, self._arguments, strict=True)]

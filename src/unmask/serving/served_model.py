@@ -107,9 +107,7 @@ class ServedModel:
 
     def opens_reasoning(self, prompt: list[int]) -> bool:
         """Whether ``prompt`` ends inside a reasoning block, which its template opened for the answer."""
-        if self.syntax.reasoning is None:
-            return False
-        return self.tokenizer.decode(prompt[-_TAIL:], keep_special=True).rstrip().endswith(self.syntax.reasoning[0])
+        return self.syntax.opened_by(self.tokenizer.decode(prompt[-_TAIL:], keep_special=True))
 
     async def encode_texts(self, texts: list[str], *, add_begin: bool = True) -> list[list[int]]:
         """Prompt ids of plain texts, in a thread like ``encode_chat``."""
