@@ -84,7 +84,7 @@ class ServedModel:
 
     def check_count(self, answers: int, param: str) -> None:
         """Raises ``InvalidValueError`` for more answers than fit at once. To be asked before prompts are encoded."""
-        if answers > self._capacity:
+        if answers > max(self._capacity, 1):
             raise InvalidValueError(
                 f"{answers} answers at once; this server holds {self._capacity}.",
                 hint="Ask for fewer in one request.",
