@@ -55,7 +55,7 @@ class ChunkStream(abc.ABC):
             events.append(self._chunk(self._choice(number, delta.text, logprobs=delta.logprobs)))
         if delta.frame is not None:
             self._frames[number] += 1
-            frame = CanvasFrame.of(self._frames[number], self._cells.decode(delta.frame))
+            frame = CanvasFrame.of(self._frames[number], delta, self._cells)
             events.append(self._chunk(self._choice(number), unmask=FrameExtension(frame)))
         if delta.completion is not None:
             self._completions.append(delta.completion)
