@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from tests.engines import absorb, submit
@@ -87,7 +89,7 @@ def test_a_sketch_agrees_with_its_frame(loop, prompt, params, every_frame):
 
 def test_cells_tell_when_and_how_surely_they_were_decided(loop, prompt, every_frame):
     events, _ = run(loop, prompt, frames=True, rule="threshold", threshold=0.9999, max_tokens=32)
-    for before, after in zip(events, events[1:], strict=False):
+    for before, after in pairwise(events):
         for cell, forward in enumerate(after.sketch.decided):
             known = cell < len(before.sketch.decided)
             if known and before.sketch.decided[cell]:
@@ -104,7 +106,7 @@ def test_cells_tell_when_and_how_surely_they_were_decided(loop, prompt, every_fr
 def test_what_is_taken_back_counts_as_edited(loop, prompt, every_frame):
     events, _ = run(loop, prompt, frames=True, rule="saber")
     taken_back = set()
-    for before, after in zip(events, events[1:], strict=False):
+    for before, after in pairwise(events):
         was, now = before.sketch.decided, after.sketch.decided
         taken_back |= {cell for cell, forward in enumerate(was) if forward and forward != now[cell]}
     assert taken_back
@@ -140,7 +142,7 @@ def test_frames_come_no_more_often_than_twenty_times_a_second(loop, prompt):
     events, ids = run(loop, prompt, frames=True, rule="low_confidence", ignore_eos=True, max_tokens=200)
     times = [event.stats.total for event in events if event.frame is not None]
     assert len(times) > 3
-    assert all(later - earlier >= 0.05 for earlier, later in zip(times[:-1], times[1:-1], strict=False))
+    assert all(later - earlier >= 0.05 for earlier, later in pairwise(times[:-1]))
     assert events[0].frame is not None
     assert events[-1].frame[: len(ids)] == ids
     assert len(times) < events[-1].stats.forwards
