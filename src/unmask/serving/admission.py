@@ -12,6 +12,7 @@ from unmask.engine.completion import Completion, TextRequest
 from unmask.engine.text import TextDelta, TextStream, stream_text
 from unmask.errors import QueueTimeoutError
 from unmask.events import RequestStats
+from unmask.serving.ledger import current_ledger
 
 if TYPE_CHECKING:
     from unmask.serving.served_model import ServedModel
@@ -36,6 +37,7 @@ class Admission:
         Raises ``QueueFullError``, or ``EngineUnavailableError``.
         """
         model = self._model
+        ledger = current_ledger()
         with model.places(len(self._requests)):
             try:
                 with stream_text(model.engine, model.tokenizer, self._requests) as self._texts:
@@ -47,15 +49,18 @@ class Admission:
                 while self._unfinished:
                     self._unfinished.popitem()
                     model.metrics.expired()
+                    ledger.ended("expired")
                 raise
             except Exception:  # one request's error, or a bug of ours, ends the whole HTTP request
                 while self._unfinished:
                     self._unfinished.popitem()
                     model.metrics.failed()
+                    ledger.ended("error")
                 raise
             finally:
-                for stats in self._unfinished.values():
+                for number, stats in self._unfinished.items():
                     model.metrics.cancelled(stats)
+                    ledger.ended("cancelled", len(self._requests[number].prompt_ids), stats.committed)
 
     @property
     def finished(self) -> bool:
@@ -73,6 +78,8 @@ class Admission:
             del self._unfinished[number]
             metrics.finished(delta.completion.finish_reason, delta.stats, delta.completion.completion_tokens)
             metrics.deadline(delta.completion.deadline_met)
+            done = delta.completion
+            current_ledger().ended(done.finish_reason, done.prompt_tokens, done.completion_tokens)
             self._model.finished()
         return number, delta
 

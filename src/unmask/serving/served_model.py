@@ -28,6 +28,7 @@ from unmask.metrics import Metrics
 from unmask.params import Constraint, GenerationParams, ModelInfo
 from unmask.resolve import resolve
 from unmask.serving.admission import Admission
+from unmask.serving.ledger import current_ledger
 from unmask.serving.service_rate import ServiceRate
 from unmask.terms import NO_TIMEOUTS, Timeouts, resolve_terms
 
@@ -105,9 +106,11 @@ class ServedModel:
     async def admit(
         self, prompts: list[list[int]], params: GenerationParams, variant: ModelInfo, tenant: str = ""
     ) -> Admission:
-        """Check ``params`` for each prompt of ``tenant``. Raises what ``resolve`` and ``resolve_terms`` raise, or
-        ``EngineUnavailableError``. What the answer must look like is compiled in a thread of its own.
+        """Check ``params`` for each prompt of ``tenant``. Raises what ``resolve`` and ``resolve_terms`` raise,
+        ``InsufficientScopeError`` or ``EngineUnavailableError``. What the answer must look like is compiled in a thread
+        of its own.
         """
+        params = current_ledger().bound(params)
         constraint = await self._constraint(params)
         requests = [self._request(prompt, params, variant, tenant, constraint) for prompt in prompts]
         try:
