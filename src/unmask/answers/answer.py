@@ -33,8 +33,8 @@ class Answer:
 class AnswerDelta:
     """What an event adds to an answer: ``parts``, none of them empty. ``answer`` is set on the last delta only.
 
-    ``stats``, ``frame`` and ``sketch`` are the event's; ``logprobs``, if the request asked for them, are those of the content
-    tokens whose text this delta completes.
+    ``stats``, ``frame`` and ``sketch`` are the event's; ``logprobs``, if the request asked for them, are those of the
+    content tokens whose text this delta completes.
     """
 
     parts: list[Part]
