@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
+from typing import Literal
 
 from unmask.answers.formats.gemma import GemmaCall
 from unmask.answers.formats.hermes import JsonCall
@@ -13,6 +14,8 @@ from unmask.answers.literals import any_of, unsettled
 from unmask.answers.parts import Part, Reasoning, ToolPiece, merged
 from unmask.answers.prose import Prose
 from unmask.answers.syntax import NO_SYNTAX, AnswerSyntax, ToolSyntax
+
+Place = Literal["content", "reasoning", "call"]
 
 _WORD = re.compile("[a-z]*")
 _SPACE = re.compile(r"\s*")
@@ -60,6 +63,13 @@ class AnswerParser:
     def finish(self) -> list[Part]:
         """The parts that were held back, now that the text is over, or was cut."""
         return self._advance("", final=True)
+
+    @property
+    def place(self) -> Place:
+        """What the text fed so far ends in; a marker that is held back belongs to what comes before it."""
+        if self._mode == self._read_reasoning:
+            return "reasoning"
+        return "call" if self._mode in (self._read_call, self._read_after_call) else "content"
 
     def _advance(self, text: str, final: bool) -> list[Part]:
         self._held, self._at = self._held[self._at :] + text, 0
