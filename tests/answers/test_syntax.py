@@ -20,28 +20,24 @@ GEMMA4 = """{%- if tools %}{{- '<|tool>' }}{%- endif %}
     ("template", "tokens", "family", "syntax"),
     [
         (CHATML, (), "dream", AnswerSyntax(None, HERMES)),
-        (CHATML + TOOLS, (), "dream", AnswerSyntax(None, HERMES, knows_tools=True)),
-        (CHATML + TOOLS, (), "fast_dllm_v2", AnswerSyntax(None, HERMES, knows_tools=True)),
-        (CHATML + TOOLS + THINKS, (), "sdar", AnswerSyntax(THINK, HERMES, knows_tools=True)),
+        (CHATML + TOOLS, (), "dream", AnswerSyntax(None, HERMES)),
+        (CHATML + TOOLS, (), "fast_dllm_v2", AnswerSyntax(None, HERMES)),
+        (CHATML + TOOLS + THINKS, (), "sdar", AnswerSyntax(THINK, HERMES)),
         (CHATML, ("<think>", "</think>"), "sdar", AnswerSyntax(THINK, HERMES)),
-        (ROLES + TOOLS, (), "llada2", AnswerSyntax(None, HERMES, knows_tools=True)),
+        (ROLES + TOOLS, (), "llada2", AnswerSyntax(None, HERMES)),
         (LLAMA3, ("<|eot_id|>",), "llada", AnswerSyntax(None, HERMES)),
-        (GEMMA4, (), "diffusion_gemma", AnswerSyntax(CHANNEL, GEMMA, knows_tools=True)),
+        (GEMMA4, (), "diffusion_gemma", AnswerSyntax(CHANNEL, GEMMA)),
         ("", ("<|channel>", "<|tool_call>"), "diffusion_gemma", AnswerSyntax(CHANNEL, GEMMA)),
         ("", (), "diffusion_gemma", AnswerSyntax(CHANNEL, GEMMA)),
-        (GEMMA4, (), "dream", AnswerSyntax(CHANNEL, GEMMA, knows_tools=True)),
-        (CHATML + TOOLS + THINKS, ("<|channel>",), "diffusion_gemma", AnswerSyntax(CHANNEL, HERMES, knows_tools=True)),
-        (CHATML + TOOLS + THINKS + GEMMA4, (), "diffusion_gemma", AnswerSyntax(CHANNEL, GEMMA, knows_tools=True)),
-        (CHATML + TOOLS + THINKS + GEMMA4, (), "sdar", AnswerSyntax(THINK, HERMES, knows_tools=True)),
+        (GEMMA4, (), "dream", AnswerSyntax(CHANNEL, GEMMA)),
+        (CHATML + TOOLS + THINKS, ("<|channel>",), "diffusion_gemma", AnswerSyntax(CHANNEL, HERMES)),
+        (CHATML + TOOLS + THINKS + GEMMA4, (), "diffusion_gemma", AnswerSyntax(CHANNEL, GEMMA)),
+        (CHATML + TOOLS + THINKS + GEMMA4, (), "sdar", AnswerSyntax(THINK, HERMES)),
         ("", (), "llada", AnswerSyntax(None, HERMES)),
     ],
 )
 def test_of_a_template(template, tokens, family, syntax):
     assert syntax_of(template, tokens, family) == syntax
-
-
-def test_words_about_tools_are_no_tools():
-    assert not syntax_of("{{ 'You are good with ' }}tools{% if x %}.{% endif %}", (), "llada").knows_tools
 
 
 def test_markers_are_what_the_decoder_must_show():

@@ -77,12 +77,12 @@ def test_recursion_is_refused_by_the_tools_name():
 
 
 WRONG = [
-    ([Tool("")], ToolChoice(), "tools.0.name"),
-    ([NOW, Tool("a b")], ToolChoice(), "tools.1.name"),
-    ([NOW, Tool("x" * 65)], ToolChoice(), "tools.1.name"),
-    ([NOW, NOW], ToolChoice(), "tools.1.name"),
-    ([Tool("a", parameters={"type": "string"})], ToolChoice(), "tools.0.parameters"),
-    ([Tool("a", parameters={"type": "object", "default": float("inf")})], ToolChoice(), "tools.0.parameters"),
+    ([Tool("")], ToolChoice(), "tools[0].name"),
+    ([NOW, Tool("a b")], ToolChoice(), "tools[1].name"),
+    ([NOW, Tool("x" * 65)], ToolChoice(), "tools[1].name"),
+    ([NOW, NOW], ToolChoice(), "tools[1].name"),
+    ([Tool("a", parameters={"type": "string"})], ToolChoice(), "tools[0].parameters"),
+    ([Tool("a", parameters={"type": "object", "default": float("inf")})], ToolChoice(), "tools[0].parameters"),
     ([Tool(f"t{n}") for n in range(MAX_TOOLS + 1)], ToolChoice(), "tools"),
     ([Tool(f"t{n}", "words" * 10000) for n in range(6)], ToolChoice(), "tools"),
     ([], REQUIRED, "tool_choice"),

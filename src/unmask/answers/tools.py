@@ -58,9 +58,9 @@ def check_tools(tools: Sequence[Tool], choice: ToolChoice) -> None:
     seen: set[str] = set()
     size = 0
     for number, tool in enumerate(tools):
-        _check_tool(tool, f"tools.{number}", seen)
+        _check_tool(tool, f"tools[{number}]", seen)
         seen.add(tool.name)
-        size += _size(tool, f"tools.{number}")
+        size += _size(tool, f"tools[{number}]")
         if size > MAX_BYTES:
             raise InvalidValueError(
                 f"'tools' hold more than {MAX_BYTES} bytes of descriptions and schemas.",
