@@ -54,7 +54,7 @@ def test_forced_calls_fit(client, choice, seed):
     [
         ({"tools": [tool(parameters=TREE)]}, "tools"),
         ({"tools": [tool(parameters=TREE, strict=False)], "tool_choice": "required"}, "tools"),
-        ({"tools": [tool()], "response_format": {"type": "json_object"}}, "response_format"),
+        ({"tools": [tool()], "response_format": {"type": "json_object"}}, "tools"),
         ({"tools": [tool()], "stop": "x"}, "stop"),
         ({"tools": [tool()], "tool_choice": "required", "max_tokens": 4}, "tools"),
     ],

@@ -84,9 +84,11 @@ def _form(model: ServedModel, chat: ChatRequest) -> dict[str, Any]:
             form = {} if pattern is None else {"regex": pattern}
     given = next((name for name in CONSTRAINTS if getattr(chat.params, name) is not None), None)
     if form and given is not None:
-        what = "'tool_choice'" if chat.choice.forced else "Strict 'tools'"
+        field, what = ("tool_choice", "'tool_choice'") if chat.choice.forced else ("tools", "Strict 'tools'")
         raise InvalidValueError(
-            f"{what} and '{given}' both say what the answer looks like.", hint="Give one of them.", param=given
+            f"{what} and the {given.replace('_', ' ')} asked for both say what the answer looks like.",
+            hint="Give one of them.",
+            param=field,
         )
     return form
 
