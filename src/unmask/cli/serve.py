@@ -43,6 +43,7 @@ def serve(
     max_waiting: options.MaxWaiting = 128,
     queue_timeout: options.QueueTimeout = 300,
     request_timeout: options.RequestTimeout = 0,
+    store: options.Store = None,
     service_class: options.ServiceClasses = [],  # noqa: B006
     max_rows: options.MaxRows = 4096,
     draft_rows: options.DraftRows = 512,
@@ -89,6 +90,7 @@ def serve(
         api_key=api_key,
         max_waiting=max_waiting,
         timeouts=Timeouts(queue_timeout, request_timeout),
+        store=store,
     )
     announce = partial(_announce, secured=api_key is not None)
     try:

@@ -22,6 +22,7 @@ from unmask.engine.options import EngineOptions
 from unmask.engine.process import ProcessEngine
 from unmask.errors import InvalidValueError, PortBusyError
 from unmask.serving.app import create_app
+from unmask.serving.response_store import ResponseStore
 from unmask.serving.served_model import ServedModel
 from unmask.serving.settings import ServerSettings
 
@@ -74,7 +75,10 @@ async def run_server(
     """Serve until SIGINT or SIGTERM; ``announce`` is called with model and URL once requests are taken."""
     configure_log()
     checkpoint = open_checkpoint(options.model)
-    with contextlib.closing(claim(settings.host, settings.port)) as listener:
+    with (
+        contextlib.closing(ResponseStore(settings.store)) as responses,
+        contextlib.closing(claim(settings.host, settings.port)) as listener,
+    ):
         this = asyncio.current_task()
         assert this is not None
         _on_signal(this.cancel)
@@ -87,7 +91,7 @@ async def run_server(
             model = ServedModel(engine, prompts, name=name, capacity=capacity, timeouts=settings.timeouts)
             model.metrics.loaded(time.monotonic() - begun)
             url = _url(listener)
-            server = _Server(_config(model, settings), model, lambda: announce(model, url))
+            server = _Server(_config(model, settings, responses), model, lambda: announce(model, url))
             _on_signal(partial(server.handle_exit, signal.SIGINT, None))  # a second signal ends the grace
             try:
                 await server.serve(sockets=[listener])
@@ -130,9 +134,9 @@ class _Server(uvicorn.Server):
         await self._model.engine.close()
 
 
-def _config(model: ServedModel, settings: ServerSettings) -> uvicorn.Config:
+def _config(model: ServedModel, settings: ServerSettings, responses: ResponseStore) -> uvicorn.Config:
     return uvicorn.Config(
-        create_app(model, settings),
+        create_app(model, settings, responses),
         lifespan="off",
         log_level="warning",
         access_log=False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from unmask.terms import NO_TIMEOUTS, Timeouts
 
@@ -14,7 +15,7 @@ class ServerSettings:
     ``served_name``: the model's name on the wire; None takes the checkpoint's. ``max_waiting``: requests that
     may wait beyond those running. ``timeouts``: how long requests may wait, and take. ``max_body_bytes``: more than a
     context holds, and little enough to be checked while other requests wait. ``keep_alive_seconds``: silence on a
-    stream before a comment line is sent.
+    stream before a comment line is sent. ``store``: the file that responses are kept in; None keeps them in memory.
     """
 
     host: str = "127.0.0.1"
@@ -25,3 +26,4 @@ class ServerSettings:
     timeouts: Timeouts = NO_TIMEOUTS
     max_body_bytes: int = 2**20
     keep_alive_seconds: float = 15.0
+    store: Path | None = None

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag
 
 from unmask.answers.tools import Tool, ToolChoice
-from unmask.errors import InvalidValueError
+from unmask.serving.dialects.openai_common.tools import settle_choice
 from unmask.serving.wire import WireModel
 
 
@@ -66,17 +66,5 @@ def parse_tools(tools: Tools | None) -> list[Tool]:
 
 def parse_choice(choice: Choice | None, tools: list[Tool]) -> ToolChoice:
     """Whether to call one of ``tools``. Raises ``InvalidValueError`` if there is nothing to choose from."""
-    if choice is None or choice == "auto":
-        return ToolChoice()
-    if choice == "none":
-        return ToolChoice("none")
-    if not tools:
-        raise InvalidValueError("'tool_choice' needs 'tools'.", param="tool_choice")
-    if isinstance(choice, str):
-        return ToolChoice("required")
-    name = choice.function.name
-    if name not in {tool.name for tool in tools}:
-        raise InvalidValueError(
-            f"'tool_choice' names {name[:100]!r}, which is none of the tools.", param="tool_choice.function.name"
-        )
-    return ToolChoice("required", name)
+    mode, name = (None, choice.function.name) if isinstance(choice, NamedChoice) else (choice, None)
+    return settle_choice(mode, name, tools, "tool_choice.function.name")
