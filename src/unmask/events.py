@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 FinishReason = Literal["stop", "length", "timeout"]
-WireFinish = Literal["stop", "length"]
+WireFinish = Literal["stop", "length", "tool_calls"]
 NO_TOKEN = -1  # in frames of models without a mask token: nothing stands here yet
 
 
