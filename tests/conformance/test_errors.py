@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.cases import CASES
+from tests.conformance.cases import TEXT
 from tests.conformance.client import CLIENTS, Client, Job
 from tests.conformance.dialects import Dialect
 from tests.conformance.http import post
 from tests.serving.fakes import FakeServer, serving, until
 from unmask.events import CanvasEvent, RequestStats
 
-TEXT = CASES[0]
 Body = dict[str, Any]
 
 

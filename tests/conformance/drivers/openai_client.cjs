@@ -56,6 +56,7 @@ async function chatHelper(client, request, seen) {
   }
   const answer = await stream.finalChatCompletion();
   chatMessage(answer.choices[0].message, seen);
+  seen.reasoning = null; // this accumulator keeps the last piece of a field that it does not know
   seen.finish = answer.choices[0].finish_reason;
   seen.usage = billed(answer.usage);
 }
