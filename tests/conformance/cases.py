@@ -133,6 +133,8 @@ CASES: Sequence[Case] = (
         pinned="Both:",
         called=(LOOKED_UP, ADDED),
     ),
+    ask("named tool", SUM, tools=(LOOK_UP, ADD), choice="add", max_tokens=100),
+    ask("any tool", SUM, tools=(LOOK_UP, ADD), choice="required", max_tokens=100),
     ask("no tool called", SUM, tools=(ADD,), max_tokens=100, unmask=says("Fifteen."), pinned="Fifteen."),
     Case(
         "tool result",

@@ -46,19 +46,32 @@ class Client:
         return self.name
 
 
-_STATUS_ERRORS = {
+_BY_STATUS = {
     400: "BadRequestError",
     401: "AuthenticationError",
     404: "NotFoundError",
     429: "RateLimitError",
     500: "InternalServerError",
 }
-_OPENAI = {"chat": ("whole", "stream", "helper"), "completions": ("whole", "stream")}
+_OPENAI = {
+    "chat": ("whole", "stream", "helper"),
+    "completions": ("whole", "stream"),
+    "responses": ("whole", "stream", "helper"),
+}
+_ANTHROPIC = {"messages": ("whole", "stream", "helper")}
+_OLLAMA = {"ollama-chat": ("whole", "stream"), "ollama-generate": ("whole", "stream")}
 
 CLIENTS = (
-    Client("openai-1", OLD, "openai_client", _OPENAI, _STATUS_ERRORS),
-    Client("openai-3", NEW, "openai_client", _OPENAI, _STATUS_ERRORS),
-    Client("openai-js-6", NODE, "openai_client", _OPENAI, _STATUS_ERRORS),
+    Client("openai-1", OLD, "openai_client", _OPENAI, _BY_STATUS),
+    Client("openai-3", NEW, "openai_client", _OPENAI, _BY_STATUS),
+    Client("openai-js-6", NODE, "openai_client", _OPENAI, _BY_STATUS),
+    Client("ai-js-6", NODE, "ai_client", {"chat": ("whole", "stream")}, {500: "APICallError"}),
+    Client("anthropic-0", OLD, "anthropic_client", _ANTHROPIC, _BY_STATUS),
+    Client("anthropic-2", NEW, "anthropic_client", _ANTHROPIC, _BY_STATUS),
+    Client("anthropic-js-1", NODE, "anthropic_client", _ANTHROPIC, _BY_STATUS),
+    Client("ollama-0.5", OLD, "ollama_client", _OLLAMA, {500: "ResponseError"}),
+    Client("ollama-0.6", NEW, "ollama_client", _OLLAMA, {500: "ResponseError"}),
+    Client("ollama-js-0.6", NODE, "ollama_client", _OLLAMA, {500: "ResponseError"}),
 )
 
 

@@ -12,4 +12,4 @@ from tests.conformance.dialects.openai_responses import RESPONSES
 ALL = (CHAT, COMPLETIONS, RESPONSES, MESSAGES, OLLAMA_CHAT, OLLAMA_GENERATE)
 DIALECTS = tuple(dialect for dialect in ALL if dialect.landed)
 
-__all__ = ["ALL", "CHAT", "COMPLETIONS", "DIALECTS", "Answer", "Dialect"]
+__all__ = ["ALL", "CHAT", "COMPLETIONS", "DIALECTS", "RESPONSES", "Answer", "Dialect"]

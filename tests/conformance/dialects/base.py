@@ -24,12 +24,13 @@ class Answer:
     calls: tuple[Call, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Dialect:
-    """``put`` makes a request's body of a case, None where the dialect cannot say it; ``read`` a whole answer of a body.
+    """``put`` makes of a case a request's body, None where it cannot be said; ``read`` makes an answer of a whole body.
 
     ``finishes``: its words for stop, length, tool_calls and "stop string". ``limit``: where the number of tokens is
-    said, ``extension`` where our own options are; both are paths. ``has_codes``: errors have a place for our code.
+    said, ``extension`` where our own options are; both are paths. ``usage_options`` make a stream tell its usage;
+    ``done`` is its last frame, if that is none like the others. ``has_codes``: errors have a place for our code.
     """
 
     name: str
@@ -40,7 +41,8 @@ class Dialect:
     finishes: Mapping[str, str] = field(default_factory=lambda: {"stop string": "stop"})
     limit: tuple[str, ...] = ("max_tokens",)
     extension: tuple[str, ...] = ("unmask",)
-    streams: Body = field(default_factory=lambda: {"stream": True})
+    usage_options: Body = field(default_factory=dict)
+    done: str | None = None
     has_codes: bool = True
 
     @property

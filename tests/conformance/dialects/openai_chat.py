@@ -62,4 +62,6 @@ def usage(body: Body) -> tuple[int, int]:
     return counts["prompt_tokens"], counts["completion_tokens"]
 
 
-CHAT = Dialect("chat", "/v1/chat/completions", "openai_chat", put, read)
+STREAMS: Body = {"usage_options": {"stream_options": {"include_usage": True}}, "done": "data: [DONE]"}
+
+CHAT = Dialect("chat", "/v1/chat/completions", "openai_chat", put, read, **STREAMS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.conformance.cases import MODEL, Case
 from tests.conformance.dialects.base import Answer, Body, Dialect, present
-from tests.conformance.dialects.openai_chat import response_format, usage
+from tests.conformance.dialects.openai_chat import STREAMS, response_format, usage
 
 
 def put(case: Case) -> Body | None:
@@ -26,4 +26,4 @@ def read(body: Body) -> Answer:
     return Answer(choice["text"], choice["finish_reason"], usage(body))
 
 
-COMPLETIONS = Dialect("completions", "/v1/completions", "openai_completions", put, read)
+COMPLETIONS = Dialect("completions", "/v1/completions", "openai_completions", put, read, **STREAMS)

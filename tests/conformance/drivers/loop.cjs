@@ -37,9 +37,9 @@ const describe = (error) => ({
   class: error.constructor.name,
   status: error.status ?? error.status_code ?? error.statusCode ?? null,
   body: error.error ?? null,
-  code: error.code ?? null,
+  code: error.code ?? error.data?.error?.code ?? null,
   param: error.param ?? null,
-  message: String(error.message),
+  message: String(error.message ?? error),
 });
 
 // Answer jobs until stdin ends; handlers by "dialect mode".

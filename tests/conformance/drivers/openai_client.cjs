@@ -79,10 +79,56 @@ async function completionsStream(client, request, seen) {
   }
 }
 
+async function responsesWhole(client, request, seen) {
+  response(await client.responses.create(request), seen);
+}
+
+async function responsesStream(client, request, seen) {
+  for await (const event of await client.responses.create({ ...request, stream: true })) {
+    responseEvent(event, seen);
+    if (event.type === "response.completed" || event.type === "response.incomplete") response(event.response, seen);
+  }
+}
+
+async function responsesHelper(client, request, seen) {
+  const stream = client.responses.stream(request);
+  for await (const event of stream) responseEvent(event, seen);
+  response(await stream.finalResponse(), seen);
+}
+
+function responseEvent(event, seen) {
+  if (event.type.startsWith("response.unmask")) seen.frames += 1;
+  if (event.type === "response.reasoning_text.delta") seen.thoughts.push(event.delta);
+  if (event.type === "response.output_text.delta") seen.add(event.delta);
+  if (event.type === "response.failed" || event.type === "error") throw new Failed(event);
+}
+
+// The stream told of an error, which this library does not throw.
+class Failed extends Error {
+  constructor(event) {
+    const error = event.type === "error" ? event : event.response.error;
+    super(error.message);
+    this.code = error.code;
+  }
+}
+
+// A whole response, as the client has it.
+function response(answer, seen) {
+  const items = (type) => answer.output.filter((item) => item.type === type);
+  seen.text = answer.output_text;
+  seen.reasoning = items("reasoning").flatMap((item) => (item.content ?? []).map((part) => part.text)).join("");
+  seen.calls = items("function_call").map((item) => ({ id: item.call_id, ...pick(item) }));
+  seen.finish = answer.incomplete_details?.reason ?? answer.status;
+  seen.usage = [answer.usage.input_tokens, answer.usage.output_tokens];
+}
+
 run(connect, {
   "chat whole": chatWhole,
   "chat stream": chatStream,
   "chat helper": chatHelper,
   "completions whole": completionsWhole,
   "completions stream": completionsStream,
+  "responses whole": responsesWhole,
+  "responses stream": responsesStream,
+  "responses helper": responsesHelper,
 });

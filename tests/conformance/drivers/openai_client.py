@@ -107,6 +107,61 @@ def completions_stream(client: openai.OpenAI, request: dict[str, Any], seen: See
                 seen.usage = billed(chunk.usage)
 
 
+def responses_whole(client: openai.OpenAI, request: dict[str, Any], seen: Seen) -> None:
+    response(client.responses.create(**fitting(client.responses.create, request)), seen)
+
+
+def responses_stream(client: openai.OpenAI, request: dict[str, Any], seen: Seen) -> None:
+    with client.responses.create(**fitting(client.responses.create, request | {"stream": True})) as stream:
+        for event in stream:
+            response_event(event, seen)
+            if event.type in ("response.completed", "response.incomplete"):
+                response(event.response, seen)
+
+
+def responses_helper(client: openai.OpenAI, request: dict[str, Any], seen: Seen) -> None:
+    """The client's own accumulator. It holds that an answer which was cut off is none."""
+    with client.responses.stream(**fitting(client.responses.stream, request)) as stream:
+        for event in stream:
+            response_event(event, seen)
+            if event.type == "response.incomplete":
+                return response(event.response, seen)
+        response(stream.get_final_response(), seen)
+
+
+def response_event(event: Any, seen: Seen) -> None:
+    seen.frames += event.type.startswith("response.unmask")
+    if event.type == "response.reasoning_text.delta":
+        seen.thoughts.append(event.delta)
+    if event.type == "response.output_text.delta":
+        seen.add(event.delta)
+    if event.type in ("response.failed", "error"):
+        raise Failed(event)
+
+
+class Failed(Exception):
+    """The stream told of an error, which this library does not raise."""
+
+    def __init__(self, event: Any) -> None:
+        error = event if event.type == "error" else event.response.error
+        super().__init__(error.message)
+        self.code = error.code
+
+
+def response(answer: Any, seen: Seen) -> None:
+    """A whole response, as the client has it."""
+    seen.text = answer.output_text
+    thoughts = [part.text for item in answer.output if item.type == "reasoning" for part in item.content or []]
+    seen.reasoning = "".join(thoughts)
+    seen.calls = [
+        {"id": item.call_id, "name": item.name, "arguments": item.arguments}
+        for item in answer.output
+        if item.type == "function_call"
+    ]
+    seen.finish = answer.incomplete_details.reason if answer.incomplete_details else answer.status
+    seen.usage = [answer.usage.input_tokens, answer.usage.output_tokens]
+
+
 run(
     connect,
     {
@@ -115,5 +170,8 @@ run(
         "chat helper": chat_helper,
         "completions whole": completions_whole,
         "completions stream": completions_stream,
+        "responses whole": responses_whole,
+        "responses stream": responses_stream,
+        "responses helper": responses_helper,
     },
 )
