@@ -174,7 +174,8 @@ def _tell(measured: Calibration, *, json: bool) -> None:
         return
     costs = {f"a {term}": value for term, value in msgspec.structs.asdict(measured.costs).items()}
     for what, value in (costs | {"a request, outside the engine": measured.request_seconds}).items():
-        typer.echo(f"{value * 1e6:12.4f} microseconds {what}")
+        unknown = "" if value or what in costs else " (not measured: give MODEL)"
+        typer.echo(f"{value * 1e6:12.4f} microseconds {what}{unknown}")
     typer.echo(
         f"Fitted to {measured.fit.steps} steps ({measured.device}, threads: {measured.threads}); half of them are told "
         f"within {measured.fit.median_error:.1%}, 95 % within {measured.fit.p95_error:.1%}."

@@ -24,7 +24,7 @@ from unmask.engine.pages import PAGE_TOKENS, PageLedger
 from unmask.engine.runner import Commit, Runner
 from unmask.engine.scheduler import Scheduler, Span
 from unmask.engine.sequence import Sequence
-from unmask.engine.step_log import StepLog, open_step_log
+from unmask.engine.step_log import StepLog, check_step_log
 from unmask.engine.step_meter import StepWatch
 from unmask.engine.step_records import Origin
 from unmask.engine.timeouts import end_overdue
@@ -44,7 +44,8 @@ class EngineLoop:
     def __init__(self, options: EngineOptions, progress: Progress = lambda share: None) -> None:
         if options.threads:
             torch.set_num_threads(options.threads)
-        step_log = None if options.step_log is None else open_step_log(options.step_log)
+        if options.step_log is not None:
+            check_step_log(options.step_log)
         checkpoint = open_checkpoint(options.model)
         model = load_model(
             checkpoint,
@@ -81,7 +82,7 @@ class EngineLoop:
         self._lookahead = Lookahead(self._runner, self._memory, options.draft_rows)
         self._inbox: queue.SimpleQueue[wire.Command] = queue.SimpleQueue()
         self._stopping = False
-        self._watch = StepWatch() if step_log is None else StepLog(step_log, self.origin)
+        self._watch = StepWatch() if options.step_log is None else StepLog(options.step_log, self.origin)
 
     def send(self, command: wire.Command) -> None:
         """Hand over a command; it is obeyed at the top of the next step."""

@@ -1,13 +1,12 @@
 """The step log: a file to which an engine writes what each of its steps held and how long it took, never what it said.
 
-One JSON object a line. The first that an engine writes says what is measured where (``Origin``), each further one is a
-``StepRecord``. ``unmask simulate --from-steps`` reads it.
+One JSON object a line. The first of a file, and of each engine that writes to it, says what is measured where
+(``Origin``), each further one is a ``StepRecord``. ``unmask simulate --from-steps`` reads it.
 """
 
 from __future__ import annotations
 
 import sys
-from io import FileIO
 from pathlib import Path
 
 import msgspec
@@ -20,12 +19,13 @@ from unmask.shown import shown
 _MOST_LINES = 500  # in memory, some 64 KiB
 
 
-def open_step_log(path: str) -> FileIO:
-    """The file ``path`` to write on at its end. Raises ``InvalidValueError`` if that cannot be done."""
+def check_step_log(path: str) -> None:
+    """Raises ``InvalidValueError`` if no step log can be written to ``path``."""
     try:
         if Path(path).exists() and not Path(path).is_file():  # a pipe could make the engine wait for its reader
             raise OSError(None, "not a regular file")
-        return FileIO(path, "a")
+        with open(path, "ab"):
+            pass
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or error
         raise InvalidValueError(
@@ -36,16 +36,19 @@ def open_step_log(path: str) -> FileIO:
 
 
 class StepLog(StepMeter):
-    """Writes a line for each step to ``file``: when the engine has nothing left to do, and when there are many.
+    """Adds a line for each step to the file ``path``: when the engine has nothing left to do, and when there are many.
 
-    Where no more can be written the engine goes on without.
+    The file is opened each time, so it may be moved away at any time; a new one begins with the origin. Where no more
+    can be written the engine goes on without.
     """
 
-    def __init__(self, file: FileIO, origin: Origin) -> None:
+    def __init__(self, path: str, origin: Origin) -> None:
         super().__init__(self._add)
-        self._file = file
+        self._path = path
         self._encoder = msgspec.json.Encoder()
-        self._lines = [self._encoder.encode(origin)]
+        self._origin = self._encoder.encode(origin) + b"\n"
+        self._lines = [self._origin]
+        self._ends = False
         self._write()
 
     def end(self, *, idle: bool) -> None:
@@ -57,21 +60,21 @@ class StepLog(StepMeter):
     def close(self) -> None:
         """Write what is left."""
         self._write()
-        self._file.close()
 
     def _add(self, record: StepRecord) -> None:
-        self._lines.append(self._encoder.encode(record))
+        self._lines.append(self._encoder.encode(record) + b"\n")
         if len(self._lines) >= _MOST_LINES:
             self._write()
 
     def _write(self) -> None:
-        left = b"".join(line + b"\n" for line in self._lines)
-        self._lines.clear()
-        if self._file.closed:
+        lines, self._lines = self._lines, []
+        if self._ends or not lines:
             return
         try:
-            while left:
-                left = left[self._file.write(left) :]
+            with open(self._path, "ab") as file:
+                if file.tell() == 0 and lines[0] is not self._origin:
+                    file.write(self._origin)
+                file.writelines(lines)
         except OSError as error:
-            print(f"The step log {shown(self._file.name)} ends here: {error.strerror}.", file=sys.stderr, flush=True)
-            self._file.close()
+            print(f"The step log {shown(self._path)} ends here: {error.strerror}.", file=sys.stderr, flush=True)
+            self._ends = True
