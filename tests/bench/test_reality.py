@@ -2,8 +2,8 @@
 
 Machines are shared, and their speed changes by the minute. So requests that measure and requests that are compared
 take turns, in slices of some seconds; they have nothing in common but the server. Costs are fitted to its own log of
-the steps in the former alone, and tell how long the latter took. A slice to compare counts if before and after it the machine was as
-fast as usual, by what the slices that measure tell, whatever came of it.
+the steps in the former alone, and tell how long the latter took. A slice to compare counts if before and after it the
+machine was as fast as usual, by what the slices that measure tell, whatever came of it.
 """
 
 from __future__ import annotations
