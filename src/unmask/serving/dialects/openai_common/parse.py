@@ -1,19 +1,15 @@
-"""From the shared request fields to ``GenerationParams``, and back to field names when something is wrong."""
+"""From the shared request fields to ``GenerationParams``."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TypeVar
 
-from unmask.errors import InvalidValueError, UnmaskError
+from unmask.errors import InvalidValueError
 from unmask.params import GenerationParams
 from unmask.serving.dialects.openai_common.response_format import schema_of
 from unmask.serving.dialects.openai_common.wire import OpenAIRequest
 from unmask.serving.extension import UnmaskOptions
-
-T = TypeVar("T")
+from unmask.serving.fields import agree
 
 
 def parse_params(body: OpenAIRequest, max_tokens: int | None, logprobs: int | None) -> GenerationParams:
@@ -77,25 +73,3 @@ def parse_biases(biases: dict[str, float]) -> dict[int, float]:
 def wants_usage(body: OpenAIRequest) -> bool:
     """Whether a stream shall end with a usage chunk."""
     return body.stream_options is not None and bool(body.stream_options.include_usage)
-
-
-def agree(name: str, value: T | None, other_name: str, other: T | None) -> T | None:
-    """The value of a field that has two names. Raises ``InvalidValueError`` if they contradict each other."""
-    if value is not None and other is not None and value != other:
-        raise InvalidValueError(f"'{name}' and '{other_name}' differ.", hint="Send one of them.", param=other_name)
-    return other if value is None else value
-
-
-@contextmanager
-def field_names(**names: str) -> Iterator[None]:
-    """Errors from inside name parameters; let them name request fields, those in ``names`` first."""
-    try:
-        yield
-    except UnmaskError as error:
-        if error.param in names:
-            own = names[error.param]
-            error.message = error.message.replace(f"'{error.param}'", f"'{own}'")
-            error.param = own
-        elif error.param in UnmaskOptions.model_fields:
-            error.param = f"unmask.{error.param}"
-        raise
