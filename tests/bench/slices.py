@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from tests.bench.replay import Answer, replay
 from unmask.bench.arrivals import poisson
 from unmask.bench.costs import fit_costs
 from unmask.bench.distributions import Floats
-from unmask.bench.logged_steps import read_steps
+from unmask.engine.step_records import StepRecord
 
 APART = 3600.0  # seconds in a trace between slices, each of which began on an idle server
 
@@ -31,6 +32,10 @@ class Slice:
     answers: list[Answer]
     began: float
     ended: float
+
+    def steps(self, log: list[StepRecord]) -> list[StepRecord]:
+        """Those that began in it."""
+        return [step for step in log if self.began <= step.time < self.ended]
 
 
 async def replay_slice(url: str, questions: list[str], rate: float, count: int, seed: list[int], **unmask) -> Slice:
@@ -59,27 +64,27 @@ def write_trace(path: Path, slices: list[Slice], alone: list[Answer]) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
+def read_log(log: Path) -> list[StepRecord]:
+    """All steps of a log."""
+    return [msgspec.json.decode(line, type=StepRecord) for line in log.read_bytes().splitlines()[1:]]
+
+
 def cut_log(log: Path, slices: list[Slice], path: Path) -> None:
     """Write to ``path`` the steps of ``log`` that began in one of ``slices``."""
-    origin, *steps = log.read_bytes().splitlines(keepends=True)
-    times = [json.loads(step)["time"] for step in steps]
-    chosen = [
-        step for step, at in zip(steps, times, strict=True) if any(part.began <= at < part.ended for part in slices)
-    ]
-    path.write_bytes(origin + b"".join(chosen))
+    origin, steps = log.read_bytes().partition(b"\n")[0], read_log(log)
+    chosen = [step for part in slices for step in part.steps(steps)]
+    path.write_bytes(b"".join(line + b"\n" for line in (origin, *map(msgspec.json.encode, chosen))))
 
 
-def speeds(log: Path, slices: list[Slice], folder: Path) -> Floats:
+def speeds(log: Path, slices: list[Slice]) -> Floats:
     """How long the steps of each of ``slices`` took, all together, over what costs fitted to all of them tell."""
-    cut_log(log, slices, folder / "all.jsonl")
-    _, features, seconds = read_steps(str(folder / "all.jsonl"))
-    costs, _ = fit_costs(features, seconds)
-    ratios = []
-    for part in slices:
-        cut_log(log, [part], folder / "one.jsonl")
-        _, features, seconds = read_steps(str(folder / "one.jsonl"))
-        ratios.append(seconds.sum() / (costs.step + costs.of(features)).sum())
-    return np.array(ratios)
+    logged = read_log(log)
+    each = [part.steps(logged) for part in slices]
+    features = [np.array([step.features for step in steps]) for steps in each]
+    seconds = [np.array([step.seconds for step in steps]) for steps in each]
+    costs, _ = fit_costs(np.concatenate(features), np.concatenate(seconds))
+    told = [np.sum(costs.step + costs.of(held)) for held in features]
+    return np.array([np.sum(took) for took in seconds]) / told
 
 
 def steady(ratios: Floats, most: float) -> list[int]:

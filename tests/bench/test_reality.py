@@ -48,7 +48,7 @@ def simulate(*arguments: str) -> dict:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("load", [0.9, 1.3])  # of what the server does one request at a time
 async def test_a_replayed_trace_takes_as_long_as_simulated(tmp_path, load):
     log, costs, trace = tmp_path / "steps.jsonl", str(tmp_path / "costs.json"), tmp_path / "trace.jsonl"
@@ -65,7 +65,7 @@ async def test_a_replayed_trace_takes_as_long_as_simulated(tmp_path, load):
     assert [answer.forwards for part in compared for answer in part.answers] == [
         alone[question].forwards for part in compared for question in part.chosen
     ]
-    ratios = speeds(log, measuring, tmp_path)
+    ratios = speeds(log, measuring)
     chosen = steady(ratios, USUAL)
     print("load", load, "speeds", np.round(ratios, 2), "compared", len(chosen))
     if len(chosen) < ENOUGH:
