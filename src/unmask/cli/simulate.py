@@ -23,7 +23,9 @@ Model = Annotated[
     typer.Argument(help="With --calibrate: directory, GGUF file, hub id, or the embedded model's name."),
 ]
 
-_MEASURING = ("model", "seconds", "adapter", "device", "dtype", "quantize", "attention", "max_context", "threads")
+_MEASURING = (
+    "model", "from_steps", "seconds", "adapter", "device", "dtype", "quantize", "attention", "max_context", "threads",
+)  # fmt: skip
 _SIMULATING = (
     "trace", "rate", "requests", "bursts", "tokens_per_forward", "deadline", "policy", "timeout", "replicas", "routing",
     "max_waiting", "first_block_within", "total_within", "plots", "plot_format",
@@ -222,14 +224,12 @@ def _check_use(context: typer.Context) -> None:
     given = context.params
     if (given["calibrate"] is None) == (given["costs"] is None):
         raise typer.BadParameter("give one of the two: measure, or simulate.", param_hint="--calibrate, --costs")
-    if given["from_steps"] is not None and given["calibrate"] is None:
-        raise typer.BadParameter("give --calibrate, the file to write costs to.", param_hint="--from-steps")
-    if given["from_steps"] is not None:
-        _refuse(context, (*_STEPPING, *_SIZES), "beside --from-steps")
-        if given["model"] is None:
-            _refuse(context, _LOADING, "beside --from-steps without MODEL")
     if given["calibrate"] is not None:
         _refuse(context, _SIMULATING, "when costs are measured")
+        if given["from_steps"] is not None:
+            _refuse(context, (*_STEPPING, *_SIZES), "beside --from-steps")
+            if given["model"] is None:
+                _refuse(context, _LOADING, "beside --from-steps without MODEL")
     else:
         _refuse(context, _MEASURING, "without --calibrate")
         if bool(given["trace"]) == bool(given["rate"]):
