@@ -59,6 +59,7 @@ def serve(
     max_context: options.MaxContext = 0,
     prefix_cache: options.PrefixCache = True,
     threads: options.Threads = 0,
+    step_log: options.StepLog = None,
 ) -> None:
     """Serve MODEL over HTTP until interrupted."""
     import asyncio
@@ -90,6 +91,7 @@ def serve(
         prefix_cache=prefix_cache,
         threads=threads,
         service_classes=options.named_service_classes(service_class),
+        step_log=step_log,
     )
     settings = ServerSettings(
         host=host,
