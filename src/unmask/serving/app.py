@@ -13,6 +13,7 @@ from unmask.serving.dialects.openai_completions import routes as openai_completi
 from unmask.serving.dialects.vllm_tokenizer import routes as vllm_tokenizer
 from unmask.serving.errors import ErrorResponder
 from unmask.serving.middleware import ApiKey, BodyLimit, RequestScope
+from unmask.serving.playground import routes as playground
 from unmask.serving.served_model import ServedModel
 from unmask.serving.settings import ServerSettings
 
@@ -22,7 +23,7 @@ def create_app(model: ServedModel, settings: ServerSettings) -> FastAPI:
     app = FastAPI(title="Unmask", version=__version__, docs_url=None, redoc_url=None)
     app.state.model = model
     app.state.settings = settings
-    for room in (openai_chat, openai_completions, openai_models, vllm_tokenizer, health):
+    for room in (openai_chat, openai_completions, openai_models, vllm_tokenizer, health, playground):
         app.include_router(room.router)
     errors = ErrorResponder({"/": openai_envelope})
     errors.install(app)

@@ -13,7 +13,8 @@ from unmask.errors import InvalidApiKeyError
 from unmask.metrics import Metrics
 from unmask.serving.errors import ErrorResponder
 
-_OPEN_PATHS = ("/health", "/ready", "/metrics")
+_OPEN_PATHS = ("/", "/health", "/ready", "/metrics")
+_OPEN_FOLDER = "/playground/"
 
 
 class RequestScope:
@@ -79,7 +80,9 @@ class BodyLimit:
 
 
 class ApiKey:
-    """Lets pass what carries ``Authorization: Bearer <key>``; health, readiness and metrics stay open."""
+    """Lets pass what carries ``Authorization: Bearer <key>``; health, readiness, metrics and the playground's files are
+    open.
+    """
 
     def __init__(self, app: ASGIApp, key: str, errors: ErrorResponder) -> None:
         self._app = app
@@ -88,7 +91,8 @@ class ApiKey:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        if scope["type"] != "http" or scope["path"] in _OPEN_PATHS:
+        path = scope.get("path", "")
+        if scope["type"] != "http" or path in _OPEN_PATHS or path.startswith(_OPEN_FOLDER):
             return await self._app(scope, receive, send)
         given = dict(scope["headers"]).get(b"authorization", b"")
         if secrets.compare_digest(given, self._expected):
