@@ -16,6 +16,7 @@ from unmask.serving.dialects.openai_responses import routes as openai_responses
 from unmask.serving.dialects.vllm_tokenizer import routes as vllm_tokenizer
 from unmask.serving.errors import ErrorResponder
 from unmask.serving.middleware import BodyLimit, HeaderLimit, RequestScope
+from unmask.serving.playground import routes as playground
 from unmask.serving.response_store import ResponseStore
 from unmask.serving.security.authorization import Authorization
 from unmask.serving.security.key_ring import KeyRing
@@ -38,7 +39,8 @@ def create_app(model: ServedModel, settings: ServerSettings, responses: Response
     app.state.model = model
     app.state.settings = settings
     app.state.responses = ResponseStore() if responses is None else responses
-    for room in (openai_chat, openai_completions, openai_responses, openai_models, vllm_tokenizer, health):
+    dialects = (openai_chat, openai_completions, openai_responses, openai_models, vllm_tokenizer)
+    for room in (*dialects, health, playground):
         app.include_router(room.router)
     errors = ErrorResponder({"/": openai_envelope})
     errors.install(app)
