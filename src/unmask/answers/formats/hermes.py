@@ -151,7 +151,7 @@ def _members(body: str) -> dict[str, str]:
     """The members of a JSON object, each as the text that stands there. Raises ``ValueError``."""
     members: dict[str, str] = {}
     _, place = _past(body, 0, "{")
-    mark = "," if body[place] != "}" else "}"
+    mark = "," if body[place : place + 1] != "}" else "}"
     while mark == ",":
         key, end = _DECODER.raw_decode(body, place)
         _, start = _past(body, end, ":")

@@ -6,8 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from unmask.answers.tools import Tool, ToolChoice
-from unmask.serving.dialects.openai_common.tools import settle_choice
+from unmask.answers.tools import MAX_TOOLS, Tool, ToolChoice
 from unmask.serving.wire import WireModel
 
 
@@ -46,7 +45,7 @@ def _kind(choice: Any) -> str:
 
 _Mode = Annotated[Literal["none", "auto", "required"], Tag("<mode>")]
 
-Tools = Annotated[list[FunctionTool], Field(max_length=128, fail_fast=True)]
+Tools = Annotated[list[FunctionTool], Field(max_length=MAX_TOOLS, fail_fast=True)]
 Choice = Annotated[_Mode | Annotated[NamedChoice, Tag("<named>")], Discriminator(_kind)]
 
 
@@ -55,16 +54,18 @@ def parse_tools(tools: Tools | None) -> list[Tool]:
     functions = [tool.function for tool in tools or ()]
     return [
         Tool(
-            name=function.name,
-            description=function.description or "",
-            parameters=function.parameters or {"type": "object", "properties": {}},
-            strict=bool(function.strict),
+            function.name,
+            function.description or "",
+            function.parameters,
+            bool(function.strict),
+            path=f"tools[{number}].function",
         )
-        for function in functions
+        for number, function in enumerate(functions)
     ]
 
 
-def parse_choice(choice: Choice | None, tools: list[Tool]) -> ToolChoice:
-    """Whether to call one of ``tools``. Raises ``InvalidValueError`` if there is nothing to choose from."""
-    mode, name = (None, choice.function.name) if isinstance(choice, NamedChoice) else (choice, None)
-    return settle_choice(mode, name, tools, "tool_choice.function.name")
+def parse_choice(choice: Choice | None) -> ToolChoice:
+    """Whether the answer may, or must, be a call; ``auto`` if it is not said."""
+    if isinstance(choice, NamedChoice):
+        return ToolChoice("named", choice.function.name)
+    return ToolChoice(choice or "auto")

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from pydantic import Discriminator, Field, Tag
 
-from unmask.errors import InvalidValueError
+from unmask.errors import InvalidValueError, UnsupportedValueError
 from unmask.serving.wire import Only, WireModel
 
 
@@ -78,7 +78,7 @@ def _parse(message: Message, path: str, called: dict[str, str]) -> dict[str, Any
         if getattr(message, field) and role != owner:
             raise InvalidValueError(f"'{path}.{field}' belongs to the role '{owner}' only.", param=f"{path}.{field}")
     if message.name is not None and role != "tool":
-        raise InvalidValueError(f"'{path}.name' is not supported.", hint="Leave it out.", param=f"{path}.name")
+        raise UnsupportedValueError(f"'{path}.name' is not supported.", hint="Leave it out.", param=f"{path}.name")
     if message.content is None and not (role == "assistant" and message.tool_calls):
         raise InvalidValueError(f"'{path}.content' is missing.", param=f"{path}.content")
     parsed: dict[str, Any] = {"role": role, "content": _text(message.content or "")}

@@ -20,13 +20,12 @@ def parse(body: ResponseRequest, previous: Sequence[Item], new: Sequence[Item]) 
 
     Raises ``InvalidValueError`` where fields contradict each other.
     """
-    tools = parse_tools(body.tools)
     effort = None if body.reasoning is None else body.reasoning.effort
     return ChatRequest(
         messages=chat_messages(body.instructions, previous, new),
         params=_parse_params(body),
-        tools=tools,
-        choice=parse_choice(body.tool_choice, tools),
+        tools=parse_tools(body.tools),
+        choice=parse_choice(body.tool_choice),
         one_call=body.parallel_tool_calls is False,
         thinking=None if effort is None else effort != "none",
         effort=None if effort == "none" else effort,

@@ -40,7 +40,7 @@ class ResponseEvents:
         told: list[Event] = self._draft.write(delta)
         if delta.frame is not None:
             self._frames += 1
-            frame = CanvasFrame.of(self._frames, self._cells.decode(delta.frame))
+            frame = CanvasFrame.of(self._frames, delta, self._cells)
             told.append(events.CanvasEvent(unmask=FrameExtension(frame)))
         return [self._send(event) for event in told]
 

@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from pydantic import Discriminator, Field, Tag
 
-from unmask.answers.tools import Tool, ToolChoice
-from unmask.serving.dialects.openai_common.tools import settle_choice
+from unmask.answers.tools import MAX_TOOLS, Tool, ToolChoice
 from unmask.serving.wire import Only, WireModel
 
 
@@ -38,7 +37,7 @@ def _kind(choice: Any) -> str:
 
 _Mode = Annotated[Literal["none", "auto", "required"], Tag("<mode>")]
 
-Tools = Annotated[list[FunctionTool], Field(max_length=128, fail_fast=True)]
+Tools = Annotated[list[FunctionTool], Field(max_length=MAX_TOOLS, fail_fast=True)]
 Choice = Annotated[_Mode | Annotated[NamedChoice, Tag("<named>")], Discriminator(_kind)]
 
 
@@ -61,21 +60,14 @@ class ChoiceEcho(msgspec.Struct, frozen=True):
 
 def parse_tools(tools: Tools | None) -> list[Tool]:
     """The tools that a request offers."""
-    return [
-        Tool(
-            name=tool.name,
-            description=tool.description or "",
-            parameters=tool.parameters or {"type": "object", "properties": {}},
-            strict=bool(tool.strict),
-        )
-        for tool in tools or ()
-    ]
+    return [Tool(tool.name, tool.description or "", tool.parameters, bool(tool.strict)) for tool in tools or ()]
 
 
-def parse_choice(choice: Choice | None, tools: list[Tool]) -> ToolChoice:
-    """Whether to call one of ``tools``. Raises ``InvalidValueError`` if there is nothing to choose from."""
-    mode, name = (None, choice.name) if isinstance(choice, NamedChoice) else (choice, None)
-    return settle_choice(mode, name, tools, "tool_choice.name")
+def parse_choice(choice: Choice | None) -> ToolChoice:
+    """Whether the answer may, or must, be a call; ``auto`` if it is not said."""
+    if isinstance(choice, NamedChoice):
+        return ToolChoice("named", choice.name)
+    return ToolChoice(choice or "auto")
 
 
 def echo_tools(tools: Tools | None) -> list[ToolEcho]:
