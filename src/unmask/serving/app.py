@@ -59,7 +59,7 @@ def _surround(app: FastAPI, model: ServedModel, settings: ServerSettings, errors
         app.add_middleware(
             CORSMiddleware,
             allow_origins=settings.allowed_origins,
-            allow_methods=["GET", "HEAD", "POST"],
+            allow_methods=["GET", "HEAD", "POST", "DELETE"],
             allow_headers=["*"],
             expose_headers=TOLD,
         )

@@ -23,7 +23,7 @@ _READING_POSTS = ("/tokenize", "/detokenize", "/count_tokens", "/api/show")  # e
 
 
 class Authorization:
-    """Asks for a key everywhere but at the playground page, health and readiness; at the metrics if there is a key file.
+    """Asks for a key everywhere but at the playground page, health and readiness; at metrics if there is a key file.
 
     A key comes as ``Authorization: Bearer <key>`` or ``x-api-key: <key>``. The request's ledger charges its account.
     """
