@@ -13,7 +13,10 @@ from unmask.events import RequestStats, Sketch, TokenLogprob, WireFinish, wire_f
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A finished answer. ``logprobs`` are those of the content's tokens; ``reasoning_tokens`` counts those before."""
+    """A finished answer. ``logprobs`` are those of the content's tokens; ``reasoning_tokens`` counts those before.
+
+    ``open_ended``: it was held to a form that goes on anywhere (``Reading``).
+    """
 
     content: str
     reasoning: str
@@ -21,11 +24,15 @@ class Answer:
     reasoning_tokens: int
     logprobs: list[TokenLogprob] | None
     completion: Completion
+    open_ended: bool = False
 
     @property
     def finish(self) -> WireFinish:
         """Why it ended, in words that clients know: after a call that is whole, for its result."""
-        finish = wire_finish(self.completion.finish_reason)
+        completion = self.completion
+        if self.open_ended and completion.completion_tokens == len(completion.token_ids):
+            return "length"  # it fits its form, but no end token said that it was over
+        finish = wire_finish(completion.finish_reason)
         return "tool_calls" if self.tool_calls and finish == "stop" else finish
 
 
@@ -51,6 +58,7 @@ class AnswerAssembler:
     def __init__(self, reading: Reading) -> None:
         self._parser = reading.parser()
         self._one_call = reading.one_call
+        self._open_ended = reading.open_ended
         self._over = False
         self._whole = AnswerBuilder()
         self._reasoning_tokens = 0
@@ -103,4 +111,12 @@ class AnswerAssembler:
     def _answer(self, completion: Completion) -> Answer:
         whole = self._whole
         logprobs = None if completion.logprobs is None else self._logprobs
-        return Answer(whole.content, whole.reasoning, whole.tool_calls, self._reasoning_tokens, logprobs, completion)
+        return Answer(
+            whole.content,
+            whole.reasoning,
+            whole.tool_calls,
+            self._reasoning_tokens,
+            logprobs,
+            completion,
+            self._open_ended,
+        )

@@ -83,9 +83,7 @@ class Admission:
             del self._unfinished[number]
             metrics.finished(completion.finish_reason, delta.stats, completion.completion_tokens)
             metrics.deadline(completion.deadline_met)
-            current_ledger().ended(
-                completion.finish_reason, completion.prompt_tokens, completion.completion_tokens
-            )
+            current_ledger().ended(completion.finish_reason, completion.prompt_tokens, completion.completion_tokens)
             self._model.finished()
         return number, delta
 

@@ -42,6 +42,7 @@ class ChatRequest(OpenAIRequest):
     tools: Tools | None = None
     tool_choice: ToolsChoice | None = None
     parallel_tool_calls: bool | None = None
+    diffusing: bool | None = None  # snapshots of the whole text, as Mercury streams them
     reasoning_effort: Effort | None = None
 
     functions: Annotated[Any, Only([])] = None
