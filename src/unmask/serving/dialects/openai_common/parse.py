@@ -12,10 +12,12 @@ from unmask.serving.extension import UnmaskOptions
 from unmask.serving.fields import agree
 
 
-def parse_params(body: OpenAIRequest, max_tokens: int | None, logprobs: int | None) -> GenerationParams:
-    """What ``body`` asks for; ``max_tokens`` and ``logprobs`` have been settled by the dialect."""
+def parse_params(
+    body: OpenAIRequest, max_tokens: int | None, logprobs: int | None, *, frames: bool = False
+) -> GenerationParams:
+    """What ``body`` asks for; ``max_tokens``, ``logprobs`` and ``frames`` have been settled by the dialect."""
     options = body.unmask or UnmaskOptions()
-    if body.stream_options is not None and not body.stream:
+    if body.stream_options is not None and not (body.stream or frames):
         raise InvalidValueError("'stream_options' needs 'stream': true.", param="stream_options")
     if options.canvas is not None and not body.stream:
         raise InvalidValueError("'unmask.canvas' needs 'stream': true.", param="unmask.canvas")
@@ -41,7 +43,7 @@ def parse_params(body: OpenAIRequest, max_tokens: int | None, logprobs: int | No
         ignore_eos=bool(ignore_eos),
         logprobs=logprobs,
         logit_bias=parse_biases(body.logit_bias) if body.logit_bias else None,
-        frames=options.canvas == "frames",
+        frames=frames or options.canvas == "frames",
         **decoding,
     )
 

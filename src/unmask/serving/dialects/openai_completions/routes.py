@@ -14,6 +14,7 @@ from unmask.serving.dialects.openai_completions.encode import encode
 from unmask.serving.dialects.openai_completions.parse import parse
 from unmask.serving.dialects.openai_completions.stream import CompletionStream
 from unmask.serving.dialects.openai_completions.wire import CompletionRequest, CompletionResponse
+from unmask.serving.extension import report_headers
 from unmask.serving.fields import field_names
 from unmask.serving.served_model import Served
 from unmask.serving.sse import EventStream
@@ -43,4 +44,4 @@ async def create_completion(body: CompletionRequest, request: Request, model: Se
         return EventStream(admission, encoder, request.app.state.settings.keep_alive_seconds)
     with admission.running():
         answers = await unless_disconnected(request.receive, admission.answers())
-        return json_response(encode(head, answers, parsed.copies, model.cells))
+        return json_response(encode(head, answers, parsed.copies, model.cells), report_headers(answers))
