@@ -13,7 +13,10 @@ from unmask.events import RequestStats, TokenLogprob, WireFinish, wire_finish
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A finished answer. ``logprobs`` are those of the content's tokens; ``reasoning_tokens`` counts those before."""
+    """A finished answer. ``logprobs`` are those of the content's tokens; ``reasoning_tokens`` counts those before.
+
+    ``parts``: all of it in its order, each part as long as it goes on.
+    """
 
     content: str
     reasoning: str
@@ -21,6 +24,7 @@ class Answer:
     reasoning_tokens: int
     logprobs: list[TokenLogprob] | None
     completion: Completion
+    parts: list[Part]
 
     @property
     def finish(self) -> WireFinish:
@@ -52,6 +56,7 @@ class AnswerAssembler:
         self._one_call = reading.one_call
         self._over = False
         self._whole = AnswerBuilder()
+        self._parts: list[Part] = []
         self._reasoning_tokens = 0
         self._places: list[bool] = []  # of each token: whether it belongs to the content
         self._told = 0
@@ -68,6 +73,7 @@ class AnswerAssembler:
         if completion is not None and self._parser is not None:
             parts += self._parser.finish()
         parts = merged(part for part in parts if self._wanted(part))
+        self._parts += parts
         for part in parts:
             self._whole.add(part)
         logprobs = self._content_logprobs(delta.logprobs)
@@ -101,5 +107,12 @@ class AnswerAssembler:
 
     def _answer(self, completion: Completion) -> Answer:
         whole = self._whole
-        logprobs = None if completion.logprobs is None else self._logprobs
-        return Answer(whole.content, whole.reasoning, whole.tool_calls, self._reasoning_tokens, logprobs, completion)
+        return Answer(
+            content=whole.content,
+            reasoning=whole.reasoning,
+            tool_calls=whole.tool_calls,
+            reasoning_tokens=self._reasoning_tokens,
+            logprobs=None if completion.logprobs is None else self._logprobs,
+            completion=completion,
+            parts=merged(self._parts),
+        )

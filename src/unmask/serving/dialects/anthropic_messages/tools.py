@@ -1,0 +1,66 @@
+"""Tools and the choice among them, as messages requests have them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from unmask.answers.tools import Tool, ToolChoice
+from unmask.errors import InvalidValueError
+from unmask.serving.dialects.anthropic_messages.blocks import CacheControl
+from unmask.serving.wire import Only, WireModel
+
+
+class CustomTool(WireModel):
+    """A tool that the client runs; there are no others. ``eager_input_streaming`` is how input always comes."""
+
+    type: Annotated[str | None, Only("custom")] = None
+    name: str
+    description: str | None = None
+    input_schema: dict[str, Any]
+    strict: bool | None = None
+    cache_control: CacheControl | None = None
+    eager_input_streaming: bool | None = None
+    allowed_callers: Annotated[Any, Only(["direct"])] = None
+    defer_loading: Annotated[Any, Only(False)] = None
+    input_examples: Annotated[Any, Only([])] = None
+
+
+class Choice(WireModel):
+    """Whether the model may, must, or must not use a tool; ``name``, if it must use one: which."""
+
+    type: Literal["auto", "any", "tool", "none"]
+    name: str | None = None
+    disable_parallel_tool_use: bool | None = None
+
+
+Tools = Annotated[list[CustomTool], Field(max_length=128, fail_fast=True)]
+
+
+def parse_tools(tools: Tools | None) -> list[Tool]:
+    """The tools that a request offers."""
+    return [Tool(tool.name, tool.description or "", tool.input_schema, bool(tool.strict)) for tool in tools or ()]
+
+
+def parse_choice(choice: Choice | None, tools: list[Tool]) -> ToolChoice:
+    """Whether to use one of ``tools``. Raises ``InvalidValueError`` if there is nothing to choose from."""
+    if choice is None or choice.type in ("auto", "none"):
+        _check_no_name(choice)
+        return ToolChoice("none" if choice is not None and choice.type == "none" else "auto")
+    if not tools:
+        raise InvalidValueError("'tool_choice' needs 'tools'.", param="tool_choice")
+    if choice.type == "any":
+        _check_no_name(choice)
+        return ToolChoice("required")
+    if choice.name not in {tool.name for tool in tools}:
+        told = "is missing" if choice.name is None else f"is {choice.name[:100]!r}, which is none of the tools"
+        raise InvalidValueError(f"'tool_choice.name' {told}.", param="tool_choice.name")
+    return ToolChoice("required", choice.name)
+
+
+def _check_no_name(choice: Choice | None) -> None:
+    if choice is not None and choice.name is not None:
+        raise InvalidValueError(
+            f"'tool_choice' of type '{choice.type}' takes no 'name'.", hint="Leave it out.", param="tool_choice.name"
+        )
