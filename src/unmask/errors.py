@@ -73,6 +73,27 @@ class InvalidApiKeyError(UnmaskError):
     status = 401
 
 
+class InsufficientScopeError(UnmaskError):
+    """The API key is known, and not allowed to do this."""
+
+    code = "insufficient_scope"
+    status = 403
+
+
+class HostNotAllowedError(UnmaskError):
+    """The request's `Host` is neither this machine nor a name given with `--allowed-host`."""
+
+    code = "host_not_allowed"
+    status = 403
+
+
+class OriginNotAllowedError(UnmaskError):
+    """A web page of another site sent the request, and that site was not given with `--allowed-origin`."""
+
+    code = "origin_not_allowed"
+    status = 403
+
+
 class ModelNotFoundError(UnmaskError):
     """The request names a model this server does not serve."""
 
@@ -85,6 +106,27 @@ class QueueFullError(UnmaskError):
 
     code = "queue_full"
     status = 429
+
+
+class RateLimitError(UnmaskError):
+    """The API key has made as many requests as it may for now; try again later."""
+
+    code = "rate_limit_exceeded"
+    status = 429
+
+
+class TokenBudgetError(UnmaskError):
+    """The API key has used the tokens that it has for now; try again later."""
+
+    code = "token_budget_exceeded"
+    status = 429
+
+
+class TooManyConnectionsError(UnmaskError):
+    """As many connections are open as the server holds; try again later."""
+
+    code = "too_many_connections"
+    status = 503
 
 
 class QueueTimeoutError(UnmaskError):
@@ -196,4 +238,11 @@ class PortBusyError(UnmaskError):
     """Another process listens on the address asked for."""
 
     code = "port_busy"
+    status = 500
+
+
+class InvalidKeyFileError(UnmaskError):
+    """The key file cannot be read, or does not hold keys as `unmask keys` writes them."""
+
+    code = "invalid_key_file"
     status = 500

@@ -8,7 +8,7 @@ from unmask.answers.parts import AnswerBuilder, Content, Part, ToolCall, ToolPie
 from unmask.answers.reading import Reading
 from unmask.engine.completion import Completion
 from unmask.engine.text import TextDelta
-from unmask.events import RequestStats, TokenLogprob, WireFinish, wire_finish
+from unmask.events import RequestStats, Sketch, TokenLogprob, WireFinish, wire_finish
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +37,14 @@ class Answer:
 class AnswerDelta:
     """What an event adds to an answer: ``parts``, none of them empty. ``answer`` is set on the last delta only.
 
-    ``frame`` and ``stats`` are the event's; ``logprobs``, if the request asked for them, are those of the content
-    tokens whose text this delta completes.
+    ``stats``, ``frame`` and ``sketch`` are the event's; ``logprobs``, if the request asked for them, are those of the
+    content tokens whose text this delta completes.
     """
 
     parts: list[Part]
     stats: RequestStats
     frame: list[int] | None
+    sketch: Sketch | None
     logprobs: list[TokenLogprob] | None
     answer: Answer | None
 
@@ -78,7 +79,7 @@ class AnswerAssembler:
             self._whole.add(part)
         logprobs = self._content_logprobs(delta.logprobs)
         answer = None if completion is None else self._answer(completion)
-        return AnswerDelta(parts, delta.stats, delta.frame, logprobs, answer)
+        return AnswerDelta(parts, delta.stats, delta.frame, delta.sketch, logprobs, answer)
 
     def _read(self, piece: str) -> list[Part]:
         if self._parser is not None:

@@ -72,7 +72,7 @@ Threads = Annotated[
 # The server
 
 
-def _seconds(value: float) -> float:
+def seconds(value: float) -> float:
     """Refused here because a number need not be one: nothing is before or after NaN."""
     if not 0 <= value <= 86400:
         raise typer.BadParameter(f"{value:g} is not 0 to 86400 seconds.")
@@ -95,13 +95,13 @@ MaxWaiting = Annotated[
 QueueTimeout = Annotated[
     float,
     typer.Option(
-        envvar="UNMASK_QUEUE_TIMEOUT", callback=_seconds, help="Seconds until a request is begun; 0 sets no limit."
+        envvar="UNMASK_QUEUE_TIMEOUT", callback=seconds, help="Seconds until a request is begun; 0 sets no limit."
     ),
 ]
 RequestTimeout = Annotated[
     float,
     typer.Option(
-        envvar="UNMASK_REQUEST_TIMEOUT", callback=_seconds, help="Seconds a request may take in all; 0 sets no limit."
+        envvar="UNMASK_REQUEST_TIMEOUT", callback=seconds, help="Seconds a request may take in all; 0 sets no limit."
     ),
 ]
 ServiceClasses = Annotated[

@@ -12,7 +12,7 @@ from unmask.checkpoints.tokenizer import Tokenizer
 from unmask.engine.client import EngineClient, Mailbox
 from unmask.engine.completion import Completion, TextRequest
 from unmask.engine.shown_tokens import ShownTokens
-from unmask.events import NO_TOKEN, CanvasEvent, RequestStats, TokenLogprob
+from unmask.events import NO_TOKEN, CanvasEvent, RequestStats, Sketch, TokenLogprob
 
 
 @dataclass(slots=True)
@@ -20,9 +20,9 @@ class TextDelta:
     """Text that can no longer change, and the token ids it came from; ``stats`` is the cost so far.
 
     ``pieces``: the text that each of ``token_ids`` made certain, then, at the end, what was held back. ``frame`` is
-    the whole canvas as it stands (ids, masks included) if the request asked for frames. ``completion`` is set on the
-    last delta only: all deltas put together. ``logprobs``, if the request asked for them, are those of the tokens
-    whose text this delta completes.
+    the whole canvas as it stands (ids, masks included) if the request asked for frames and one was due; ``sketch``
+    tells more of its cells. ``completion`` is set on the last delta only: all deltas put together. ``logprobs``, if
+    the request asked for them, are those of the tokens whose text this delta completes.
     """
 
     pieces: list[str]
@@ -31,6 +31,7 @@ class TextDelta:
     frame: list[int] | None
     completion: Completion | None
     logprobs: list[TokenLogprob] | None = None
+    sketch: Sketch | None = None
 
     @property
     def text(self) -> str:
@@ -73,7 +74,8 @@ class TextAssembler:
         self._texts += pieces
         self._ids += ids
         logprobs = self._list_logprobs("".join(pieces), event, stopped)
-        return TextDelta(pieces, ids, event.stats, event.frame, self._completion(event, stopped), logprobs)
+        completion = self._completion(event, stopped)
+        return TextDelta(pieces, ids, event.stats, event.frame, completion, logprobs, event.sketch)
 
     def _list_logprobs(self, text: str, event: CanvasEvent, stopped: str) -> list[TokenLogprob] | None:
         """Those of the tokens whose text ends with ``text``, also kept for the completion."""

@@ -14,6 +14,7 @@ from unmask.engine.completion import TextRequest
 from unmask.engine.text import TextStream, stream_text
 from unmask.errors import QueueTimeoutError
 from unmask.events import RequestStats
+from unmask.serving.ledger import current_ledger
 
 if TYPE_CHECKING:
     from unmask.serving.served_model import ServedModel
@@ -39,6 +40,7 @@ class Admission:
         Raises ``QueueFullError``, or ``EngineUnavailableError``.
         """
         model = self._model
+        ledger = current_ledger()
         with model.places(len(self._requests)):
             try:
                 with stream_text(model.engine, model.tokenizer, self._requests) as self._texts:
@@ -50,15 +52,18 @@ class Admission:
                 while self._unfinished:
                     self._unfinished.popitem()
                     model.metrics.expired()
+                    ledger.ended("expired")
                 raise
             except Exception:  # one request's error, or a bug of ours, ends the whole HTTP request
                 while self._unfinished:
                     self._unfinished.popitem()
                     model.metrics.failed()
+                    ledger.ended("error")
                 raise
             finally:
-                for stats in self._unfinished.values():
+                for number, stats in self._unfinished.items():
                     model.metrics.cancelled(stats)
+                    ledger.ended("cancelled", len(self._requests[number].prompt_ids), stats.committed)
 
     @property
     def finished(self) -> bool:
@@ -78,6 +83,7 @@ class Admission:
             del self._unfinished[number]
             metrics.finished(completion.finish_reason, delta.stats, completion.completion_tokens)
             metrics.deadline(completion.deadline_met)
+            current_ledger().ended(completion.finish_reason, completion.prompt_tokens, completion.completion_tokens)
             self._model.finished()
         return number, delta
 

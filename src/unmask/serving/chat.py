@@ -7,11 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from unmask.answers.reading import Reading
-from unmask.answers.tools import Tool, ToolChoice, forced_schema
+from unmask.answers.tools import Tool, ToolChoice, check_tools, forced_schema
 from unmask.errors import InvalidValueError, UnsupportedValueError
 from unmask.params import CONSTRAINTS, GenerationParams, ModelInfo
 from unmask.serving.admission import Admission
 from unmask.serving.served_model import ServedModel
+
+NO_PARAMETERS = {"type": "object", "properties": {}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,7 @@ async def encode_chat(model: ServedModel, chat: ChatRequest) -> list[int]:
     ``ChatTemplate.encode`` raises.
     """
     model.check_count(chat.copies, "n")
+    check_tools(chat.tools, chat.choice)
     variables: dict[str, Any] = {}
     if chat.thinking is not None:
         _check_thinking(model, chat.thinking)
@@ -61,8 +64,7 @@ async def admit_chat(
 ) -> Admission:
     """``chat``, checked, with its ``prompt`` from ``encode_chat``. Raises what ``ServedModel.admit`` raises."""
     params = chat.params
-    forced = chat.choice.mode == "required"
-    if forced:
+    if chat.choice.forced:
         given = next((name for name in CONSTRAINTS if getattr(params, name) is not None), None)
         if given is not None:
             raise InvalidValueError(
@@ -76,7 +78,7 @@ async def admit_chat(
         tools=bool(chat.offered),
         one_call=chat.one_call,
         opened=model.opens_reasoning(prompt),
-        forced=forced,
+        forced=chat.choice.forced,
     )
     return await model.admit([prompt], params, variant, tenant, reading=reading, copies=chat.copies)
 
@@ -113,5 +115,5 @@ async def _prefilled(model: ServedModel, prompt: list[int], text: str) -> list[i
 
 def _told(tool: Tool) -> dict[str, Any]:
     """``tool`` as chat templates take it."""
-    function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters or NO_PARAMETERS}
     return {"type": "function", "function": function}

@@ -9,8 +9,10 @@ import msgspec
 from pydantic import Field
 
 from unmask import __version__
+from unmask.answers.answer import AnswerDelta
 from unmask.engine.completion import Completion
-from unmask.events import FinishReason
+from unmask.engine.text import CellDecoder
+from unmask.events import FinishReason, Sketch
 from unmask.params import GenerationParams
 from unmask.serving.wire import WireModel
 
@@ -130,19 +132,56 @@ class GenerationReport(msgspec.Struct, frozen=True):
         )
 
 
-class CanvasFrame(msgspec.Struct, frozen=True):
-    """The whole canvas after one step: each cell's text, null while masked. Never part of the answer."""
+_PLAIN = Sketch()  # where nothing is known of the cells but their tokens
+
+
+class CanvasFrame(msgspec.Struct, frozen=True, kw_only=True):
+    """The canvas after one step. Never part of the answer.
+
+    ``cells``: each cell's text, null while masked; ``tail`` more of them are masked and in blocks that are not begun.
+    ``masked``: all that are masked. ``step``: forwards so far, ``block``: blocks begun. The rest is as ``Sketch`` has
+    it, with null for what is not known.
+    """
 
     seq: int
+    step: int
+    block: int
+    block_length: int
+    first_block: int
     cells: list[str | None]
     masked: int
+    tail: int
+    committed: int
+    end: int | None
+    decided: list[int]
+    confidence: list[float | None]
+    guesses: list[str | None]
+    edited: list[int]
     type: str = "canvas"
     v: int = 1
 
     @classmethod
-    def of(cls, seq: int, cells: list[str | None]) -> CanvasFrame:
-        """The ``seq``-th frame of a request."""
-        return cls(seq, cells, cells.count(None))
+    def of(cls, seq: int, delta: AnswerDelta, cells: CellDecoder) -> CanvasFrame:
+        """The frame of ``delta``, the ``seq``-th of its request."""
+        assert delta.frame is not None, "none was due"
+        sketch = delta.sketch or _PLAIN
+        shown = cells.decode(delta.frame[: len(delta.frame) - sketch.tail])
+        return cls(
+            seq=seq,
+            step=delta.stats.forwards,
+            block=delta.stats.blocks,
+            block_length=sketch.block_length,
+            first_block=sketch.first_block,
+            cells=shown,
+            masked=shown.count(None) + sketch.tail,
+            tail=sketch.tail,
+            committed=sketch.committed,
+            end=sketch.end,
+            decided=sketch.decided,
+            confidence=[None if value < 0 else round(value, 3) for value in sketch.confidence],
+            guesses=cells.decode(sketch.guesses),
+            edited=sketch.edited,
+        )
 
 
 class FrameExtension(msgspec.Struct, frozen=True):

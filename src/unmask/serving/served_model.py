@@ -31,6 +31,7 @@ from unmask.metrics import Metrics
 from unmask.params import Constraint, GenerationParams, ModelInfo
 from unmask.resolve import resolve
 from unmask.serving.admission import Admission
+from unmask.serving.ledger import current_ledger
 from unmask.serving.service_rate import ServiceRate
 from unmask.terms import NO_TIMEOUTS, Timeouts, resolve_terms
 
@@ -125,11 +126,12 @@ class ServedModel:
         copies: int = 1,
     ) -> Admission:
         """Check ``params`` for each prompt of ``tenant``, to be answered ``copies`` times, the answers read by
-        ``reading``. Raises what ``resolve`` and ``resolve_terms`` raise, or ``EngineUnavailableError``. What the answer
-        must look like is compiled in a thread of its own.
+        ``reading``. Raises what ``resolve`` and ``resolve_terms`` raise, ``InsufficientScopeError`` or
+        ``EngineUnavailableError``. What the answer must look like is compiled in a thread of its own.
 
         A prompt's copies stand next to each other; each has a seed of its own, counted on from the one that was given.
         """
+        params = current_ledger().bound(params)
         constraint = await self._constraint(params)
         seeds = [None if params.seed is None else params.seed + copy for copy in range(copies)]
         requests = [

@@ -68,7 +68,7 @@ class MessageStream:
         events = [one for part in delta.parts for one in self._part(part)]
         if delta.frame is not None:
             self._frames += 1
-            frame = CanvasFrame.of(self._frames, self._cells.decode(delta.frame))
+            frame = CanvasFrame.of(self._frames, delta, self._cells)
             events.append(event(CanvasShown(FrameExtension(frame))))
         if delta.answer is not None:
             events += [*self._close(), _ending(delta.answer)]

@@ -26,13 +26,12 @@ def parse(body: wire.ChatRequest) -> ParsedChat:
     """The meaning of ``body``. Raises ``InvalidValueError`` where fields contradict each other."""
     max_tokens = agree("max_tokens", body.max_tokens, "max_completion_tokens", body.max_completion_tokens)
     limit = "max_tokens" if body.max_completion_tokens is None else "max_completion_tokens"
-    tools = parse_tools(body.tools)
     effort = body.reasoning_effort
     chat = ChatRequest(
         messages=parse_messages(body.messages),
         params=parse_params(body, max_tokens, wanted(body)),
-        tools=tools,
-        choice=parse_choice(body.tool_choice, tools),
+        tools=parse_tools(body.tools),
+        choice=parse_choice(body.tool_choice),
         one_call=body.parallel_tool_calls is False,
         thinking=None if effort is None else effort != "none",
         effort=None if effort == "none" else effort,

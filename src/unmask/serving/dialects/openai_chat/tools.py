@@ -6,8 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from unmask.answers.tools import Tool, ToolChoice
-from unmask.errors import InvalidValueError
+from unmask.answers.tools import MAX_TOOLS, Tool, ToolChoice
 from unmask.serving.wire import WireModel
 
 
@@ -46,7 +45,7 @@ def _kind(choice: Any) -> str:
 
 _Mode = Annotated[Literal["none", "auto", "required"], Tag("<mode>")]
 
-Tools = Annotated[list[FunctionTool], Field(max_length=128, fail_fast=True)]
+Tools = Annotated[list[FunctionTool], Field(max_length=MAX_TOOLS, fail_fast=True)]
 Choice = Annotated[_Mode | Annotated[NamedChoice, Tag("<named>")], Discriminator(_kind)]
 
 
@@ -54,29 +53,13 @@ def parse_tools(tools: Tools | None) -> list[Tool]:
     """The tools that a request offers."""
     functions = [tool.function for tool in tools or ()]
     return [
-        Tool(
-            name=function.name,
-            description=function.description or "",
-            parameters=function.parameters or {"type": "object", "properties": {}},
-            strict=bool(function.strict),
-        )
+        Tool(function.name, function.description or "", function.parameters, bool(function.strict))
         for function in functions
     ]
 
 
-def parse_choice(choice: Choice | None, tools: list[Tool]) -> ToolChoice:
-    """Whether to call one of ``tools``. Raises ``InvalidValueError`` if there is nothing to choose from."""
-    if choice is None or choice == "auto":
-        return ToolChoice()
-    if choice == "none":
-        return ToolChoice("none")
-    if not tools:
-        raise InvalidValueError("'tool_choice' needs 'tools'.", param="tool_choice")
-    if isinstance(choice, str):
-        return ToolChoice("required")
-    name = choice.function.name
-    if name not in {tool.name for tool in tools}:
-        raise InvalidValueError(
-            f"'tool_choice' names {name[:100]!r}, which is none of the tools.", param="tool_choice.function.name"
-        )
-    return ToolChoice("required", name)
+def parse_choice(choice: Choice | None) -> ToolChoice:
+    """Whether the answer may, or must, be a call; ``auto`` if it is not said."""
+    if isinstance(choice, NamedChoice):
+        return ToolChoice("named", choice.function.name)
+    return ToolChoice(choice or "auto")

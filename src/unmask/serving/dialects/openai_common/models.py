@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from fastapi import APIRouter
 
+from unmask.params import RULE_TRAITS
 from unmask.serving.served_model import Served, ServedModel
 
 router = APIRouter()
@@ -38,8 +39,10 @@ def _card(model: ServedModel, name: str) -> dict[str, Any]:
             "family": info.family,
             "attention": info.attention,
             "block_length": info.block_length,
+            "max_tokens": info.max_tokens,
             "rules": info.rules,
             "caches": info.caches,
+            "rule_options": {rule: RULE_TRAITS[rule].options for rule in info.rules},
             "defaults": info.defaults,
             "service_classes": {name: msgspec.structs.asdict(one) for name, one in info.service_classes.items()},
             "parameters": info.parameters,

@@ -61,7 +61,7 @@ class ChunkStream(abc.ABC):
         events = self._parts(number, delta)
         if delta.frame is not None:
             self._frames[number] += 1
-            frame = CanvasFrame.of(self._frames[number], self._cells.decode(delta.frame))
+            frame = CanvasFrame.of(self._frames[number], delta, self._cells)
             events.append(self._chunk(self._choice(number), unmask=FrameExtension(frame)))
         if delta.answer is not None:
             self._answers[number] = delta.answer
