@@ -35,7 +35,7 @@ def parse_conversation(system: Texts | None, messages: list[Message]) -> tuple[l
     *before, last = turns
     if last.keys() != {"role", "content"}:
         raise UnsupportedValueError(
-            "The last message is the assistant's and holds more than text.",
+            "'messages' ends with a turn of the assistant's that holds more than text.",
             hint="Only text can be gone on with; end with a message of the user's.",
             param="messages",
         )

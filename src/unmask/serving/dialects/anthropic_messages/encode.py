@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import secrets
 from dataclasses import dataclass
 from typing import Any
@@ -65,16 +66,31 @@ def sign(thinking: str) -> str:
     return hashlib.sha256(thinking.encode()).hexdigest()
 
 
-def parse_input(arguments: str) -> dict[str, Any]:
-    """A call's input: of ``arguments`` that were cut, what was complete, as client libraries read streams.
+def input_text(arguments: str) -> str:
+    """A call's input as JSON text that clients can read: of ``arguments`` that broke off, what there is.
 
-    What is no JSON object stands under ``INVALID_JSON``, where clients send such input back to the model.
+    Line breaks within strings, which models write and JSON has not, are escaped. What is no JSON object even so is the
+    value of ``INVALID_JSON``, under which clients tell the model of it.
     """
+    if _is_object(arguments):
+        return arguments
     try:
-        value = from_json(arguments or "{}", allow_partial=True)
-    except ValueError:
+        value = json.loads(arguments, strict=False)
+    except (ValueError, RecursionError):
         value = None
-    return value if isinstance(value, dict) else {"INVALID_JSON": arguments}
+    return json.dumps(value if isinstance(value, dict) else {"INVALID_JSON": arguments}, ensure_ascii=False)
+
+
+def parse_input(text: str) -> Any:
+    """What client libraries read in a call's input: of text that broke off, the values that are complete."""
+    return from_json(text or "{}", allow_partial=True)
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(parse_input(text), dict)
+    except ValueError:
+        return False
 
 
 def _block(head: Head, part: Part) -> Block:
@@ -84,4 +100,4 @@ def _block(head: Head, part: Part) -> Block:
         case Reasoning(text):
             return Thinking(text, sign(text))
         case ToolPiece():
-            return ToolUse(head.call_id(part.index), part.name or "", parse_input(part.arguments))
+            return ToolUse(head.call_id(part.index), part.name or "", parse_input(input_text(part.arguments)))

@@ -15,11 +15,14 @@ from unmask.serving.connection import unless_disconnected
 from unmask.serving.dialects.anthropic_messages.encode import Head, encode
 from unmask.serving.dialects.anthropic_messages.parse import names, parse, parse_chat
 from unmask.serving.dialects.anthropic_messages.stream import MessageStream
+from unmask.serving.dialects.anthropic_messages.tools import eager_tools
 from unmask.serving.dialects.anthropic_messages.wire import CountRequest, MessagesRequest
 from unmask.serving.fields import field_names
 from unmask.serving.served_model import Served
 from unmask.serving.sse import EventStream
 from unmask.serving.tenant import tenant_of
+
+_EAGER = "fine-grained-tool-streaming"  # the name of a beta, with a date
 
 router = APIRouter(route_class=JsonRoute)
 
@@ -37,7 +40,9 @@ async def create_message(body: MessagesRequest, request: Request, model: Served)
         )
     head = Head.new(name)
     if body.stream:
-        encoder = MessageStream(head, model.cells, len(prompt))
+        betas = request.headers.get("anthropic-beta", "")
+        eager = eager_tools(body.tools, chat.choice, default=_EAGER in betas)
+        encoder = MessageStream(head, model.cells, len(prompt), eager)
         return EventStream(admission, encoder, request.app.state.settings.keep_alive_seconds)
     with admission.running():
         (answer,) = await unless_disconnected(request.receive, admission.answers())

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import ClassVar
 
 from unmask.answers.answer import Answer, AnswerDelta
 from unmask.answers.parts import Content, Part, Reasoning, ToolPiece
 from unmask.engine.text import CellDecoder
 from unmask.serving import sse
-from unmask.serving.dialects.anthropic_messages.encode import Head, sign, stop_reason
+from unmask.serving.dialects.anthropic_messages.encode import Head, input_text, sign, stop_reason
 from unmask.serving.dialects.anthropic_messages.envelope import envelope
 from unmask.serving.dialects.anthropic_messages.events import (
     BlockDelta,
@@ -35,21 +36,24 @@ from unmask.serving.extension import CanvasFrame, FrameExtension, GenerationRepo
 class MessageStream:
     """The events of one message: its start, each block's start, deltas and stop, then why it ended.
 
-    One block is open at a time, none is empty but for a call without input, and their indices are 0, 1, 2, ... An error
-    ends the stream with an error event: no block is closed, and nothing says that the message stopped.
+    One block is open at a time, none is empty but for a call without input, and their indices are 0, 1, 2, ... A call's
+    input is held back until it is known to be JSON, which client libraries rely on; that of ``eager`` tools is sent as
+    it comes. An error ends the stream with an error event: no block is closed, and nothing says that the message
+    stopped.
     """
 
     media_type: ClassVar[str] = sse.EVENT_STREAM
     keep_alive: ClassVar[bytes | None] = event(Ping())
 
-    def __init__(self, head: Head, cells: CellDecoder, prompt_tokens: int) -> None:
+    def __init__(self, head: Head, cells: CellDecoder, prompt_tokens: int, eager: Container[str] = ()) -> None:
         self._head = head
         self._cells = cells
         self._prompt_tokens = prompt_tokens
+        self._eager = eager
         self._frames = 0
         self._index = -1
         self._block: Block | None = None  # the open one, as it began
-        self._thoughts: list[str] = []  # those of the open block
+        self._kept: list[str] = []  # of the open block: reasoning to be signed, or input that is held back
 
     def start(self) -> list[bytes]:
         """The empty message."""
@@ -88,14 +92,22 @@ class MessageStream:
                 return [*self._open(Text("")), self._delta(TextDelta(text))]
             case Reasoning(text):
                 events = [*self._open(Thinking("", "")), self._delta(ThinkingDelta(text))]
-                self._thoughts.append(text)
+                self._kept.append(text)
                 return events
-            case ToolPiece(arguments=arguments):
-                started = [] if part.name is None else self._open(self._call(part.index, part.name))
-                return [*started, self._delta(InputDelta(arguments))] if arguments else started
+            case ToolPiece():
+                return self._call(part)
 
-    def _call(self, index: int, name: str) -> ToolUse:
-        return ToolUse(self._head.call_id(index), name, {})
+    def _call(self, piece: ToolPiece) -> list[bytes]:
+        """A piece with a name begins a call; others go on with it."""
+        events = []
+        if piece.name is not None:
+            events = self._open(ToolUse(self._head.call_id(piece.index), piece.name, {}))
+        assert isinstance(self._block, ToolUse), "a call's pieces come in a row"
+        if self._block.name not in self._eager:
+            self._kept.append(piece.arguments)
+        elif piece.arguments:
+            events.append(self._delta(InputDelta(piece.arguments)))
+        return events
 
     def _open(self, block: Block) -> list[bytes]:
         """Begin ``block``, unless it is the open one that goes on."""
@@ -110,10 +122,13 @@ class MessageStream:
         """End the open block, if there is one."""
         if self._block is None:
             return []
+        kept = "".join(self._kept)
         events = [event(BlockStop(self._index))]
-        if self._thoughts:
-            events.insert(0, self._delta(SignatureDelta(sign("".join(self._thoughts)))))
-        self._block, self._thoughts = None, []
+        if kept and isinstance(self._block, Thinking):
+            events.insert(0, self._delta(SignatureDelta(sign(kept))))
+        elif kept:
+            events.insert(0, self._delta(InputDelta(input_text(kept))))
+        self._block, self._kept = None, []
         return events
 
     def _delta(self, delta: Delta) -> bytes:

@@ -13,7 +13,9 @@ from unmask.serving.wire import Only, WireModel
 
 
 class CustomTool(WireModel):
-    """A tool that the client runs; there are no others. ``eager_input_streaming`` is how input always comes."""
+    """A tool that the client runs; there are no others. ``eager_input_streaming``: its input may be sent as it comes,
+    before it is known to be JSON.
+    """
 
     type: Annotated[str | None, Only("custom")] = None
     name: str
@@ -57,6 +59,14 @@ def parse_choice(choice: Choice | None, tools: list[Tool]) -> ToolChoice:
         told = "is missing" if choice.name is None else f"is {choice.name[:100]!r}, which is none of the tools"
         raise InvalidValueError(f"'tool_choice.name' {told}.", param="tool_choice.name")
     return ToolChoice("required", choice.name)
+
+
+def eager_tools(tools: Tools | None, choice: ToolChoice, *, default: bool) -> set[str]:
+    """The names of the tools whose input is streamed as it comes: those that say so, or do not, if that is the
+    ``default``; all if a call is forced, since then it is JSON, come what may.
+    """
+    eager = {tool.name: tool.eager_input_streaming for tool in tools or ()}
+    return {name for name, own in eager.items() if choice.forced or (default if own is None else own)}
 
 
 def _check_no_name(choice: Choice | None) -> None:
