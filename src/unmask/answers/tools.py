@@ -27,13 +27,15 @@ _VALUES = frozenset(("const", "enum", "default", "examples"))
 class Tool:
     """A function the model may ask for. ``parameters``: the JSON schema of its arguments; ``None``: it has none.
 
-    ``strict``: calls of it must fit the schema.
+    ``strict``: calls of it must fit the schema. ``path``: where the request has it, for errors; else its place in the
+    list.
     """
 
     name: str
     description: str = ""
     parameters: Schema | None = field(default=None, hash=False)
     strict: bool = False
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +60,10 @@ def check_tools(tools: Sequence[Tool], choice: ToolChoice) -> None:
     seen: set[str] = set()
     size = 0
     for number, tool in enumerate(tools):
-        _check_tool(tool, f"tools.{number}", seen)
+        at = tool.path or f"tools[{number}]"
+        _check_tool(tool, at, seen)
         seen.add(tool.name)
-        size += _size(tool, f"tools.{number}")
+        size += _size(tool, at)
         if size > MAX_BYTES:
             raise InvalidValueError(
                 f"'tools' hold more than {MAX_BYTES} bytes of descriptions and schemas.",

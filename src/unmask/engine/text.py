@@ -165,6 +165,10 @@ class CellDecoder:
         self._cells.update(zip(new, self._tokenizer.pieces(new), strict=True))
         return [self._cells[token] for token in canvas]
 
+    def prose(self, canvas: Sequence[int]) -> list[str | None]:
+        """Each cell's part of the text: as ``decode`` has it, but nothing of special tokens."""
+        return ["" if text in self._tokenizer.specials else text for text in self.decode(canvas)]
+
     def spell(self, token_id: int) -> tuple[str, list[int]]:
         """The text of a token by itself, and its bytes: those of a part of a character make no text of their own."""
         if token_id not in self._spelled:

@@ -15,9 +15,11 @@ from unmask.serving.dialects.openai_chat import routes as openai_chat
 from unmask.serving.dialects.openai_common import models as openai_models
 from unmask.serving.dialects.openai_common.envelope import envelope as openai_envelope
 from unmask.serving.dialects.openai_completions import routes as openai_completions
+from unmask.serving.dialects.openai_responses import routes as openai_responses
 from unmask.serving.dialects.vllm_tokenizer import routes as vllm_tokenizer
 from unmask.serving.errors import ErrorResponder
 from unmask.serving.middleware import BodyLimit, HeaderLimit, RequestScope
+from unmask.serving.response_store import ResponseStore
 from unmask.serving.security.authorization import Authorization
 from unmask.serving.security.key_ring import KeyRing
 from unmask.serving.security.site_guard import SiteGuard
@@ -30,13 +32,18 @@ TOLD = ["x-request-id", "retry-after"] + [
 ]
 
 
-def create_app(model: ServedModel, settings: ServerSettings) -> FastAPI:
-    """The application that serves ``model``. Raises ``InvalidKeyFileError``."""
+def create_app(model: ServedModel, settings: ServerSettings, responses: ResponseStore | None = None) -> FastAPI:
+    """The application that serves ``model``. Raises ``InvalidKeyFileError``.
+
+    ``responses``: where finished responses are kept; None keeps them in memory.
+    """
     app = FastAPI(title="Unmask", version=__version__, docs_url=None, redoc_url=None)
     app.state.model = model
     app.state.settings = settings
+    app.state.responses = ResponseStore() if responses is None else responses
     app.include_router(anthropic_models.router)  # before OpenAI's, which have the same paths
-    for room in (anthropic_messages, openai_chat, openai_completions, openai_models, vllm_tokenizer, health):
+    rooms = (openai_chat, openai_completions, openai_responses, openai_models, vllm_tokenizer, health)
+    for room in (anthropic_messages, *rooms):
         app.include_router(room.router)
     errors = ErrorResponder({"/": openai_envelope, "/v1/messages": anthropic_envelope})
     errors.install(app)

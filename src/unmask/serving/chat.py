@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from unmask.answers.reading import Reading
+from unmask.answers.strict import auto_pattern
 from unmask.answers.tools import Tool, ToolChoice, check_tools, forced_schema
-from unmask.errors import InvalidValueError, UnsupportedValueError
+from unmask.errors import InvalidValueError, UnmaskError, UnsupportedValueError
 from unmask.params import CONSTRAINTS, GenerationParams, ModelInfo
 from unmask.serving.admission import Admission
 from unmask.serving.served_model import ServedModel
@@ -63,24 +65,49 @@ async def admit_chat(
     model: ServedModel, chat: ChatRequest, prompt: list[int], variant: ModelInfo, tenant: str
 ) -> Admission:
     """``chat``, checked, with its ``prompt`` from ``encode_chat``. Raises what ``ServedModel.admit`` raises."""
-    params = chat.params
-    if chat.choice.forced:
-        given = next((name for name in CONSTRAINTS if getattr(params, name) is not None), None)
-        if given is not None:
-            raise InvalidValueError(
-                f"'tool_choice' and '{given}' both say what the answer looks like.",
-                hint="Give one of them.",
-                param="tool_choice",
-            )
-        params = replace(params, json_schema=forced_schema(chat.tools, chat.choice))
+    form = _form(model, chat)
     reading = Reading(
         syntax=model.syntax,
         tools=bool(chat.offered),
         one_call=chat.one_call,
         opened=model.opens_reasoning(prompt),
         forced=chat.choice.forced,
+        open_ended="regex" in form,
     )
-    return await model.admit([prompt], params, variant, tenant, reading=reading, copies=chat.copies)
+    with _blaming_tools(form):
+        params = replace(chat.params, **form)
+        return await model.admit([prompt], params, variant, tenant, reading=reading, copies=chat.copies)
+
+
+def _form(model: ServedModel, chat: ChatRequest) -> dict[str, Any]:
+    """What the tools say of the answer's form, as parameters: of a call that must be, or of calls that may be."""
+    with _blaming_tools(["json_schema"]):
+        if chat.choice.forced:
+            form: dict[str, Any] = {"json_schema": forced_schema(chat.tools, chat.choice)}
+        else:
+            pattern = auto_pattern(chat.offered, model.syntax, model.tokenizer.specials)
+            form = {} if pattern is None else {"regex": pattern}
+    given = next((name for name in CONSTRAINTS if getattr(chat.params, name) is not None), None)
+    if form and given is not None:
+        field, what = ("tool_choice", "'tool_choice'") if chat.choice.forced else ("tools", "Strict 'tools'")
+        raise InvalidValueError(
+            f"{what} and the {given.replace('_', ' ')} asked for both say what the answer looks like.",
+            hint="Give one of them.",
+            param=field,
+        )
+    return form
+
+
+@contextmanager
+def _blaming_tools(names: Collection[str]) -> Iterator[None]:
+    """Errors from inside that name one of ``names``, which tools have become, name those."""
+    try:
+        yield
+    except UnmaskError as error:
+        for name in names:
+            error.message = error.message.replace(f"'{name}'", "'tools'")
+            error.param = "tools" if error.param == name else error.param
+        raise
 
 
 def _check_thinking(model: ServedModel, thinking: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Annotated, Any, Literal
 
@@ -9,7 +10,7 @@ import msgspec
 from pydantic import Field
 
 from unmask import __version__
-from unmask.answers.answer import AnswerDelta
+from unmask.answers.answer import Answer, AnswerDelta
 from unmask.engine.completion import Completion
 from unmask.engine.text import CellDecoder
 from unmask.events import FinishReason, Sketch
@@ -130,6 +131,26 @@ class GenerationReport(msgspec.Struct, frozen=True):
             drafts_accepted=stats.drafts_accepted,
             applied=completion.applied.applied() | completion.terms.applied(),
         )
+
+
+def report_headers(answers: Sequence[Answer]) -> dict[str, str]:
+    """The cost of ``answers``, which make one response, as its headers: sums, and the longest times."""
+    reports = [GenerationReport.of(answer.completion) for answer in answers]
+    tokens = sum(answer.completion.completion_tokens for answer in answers)
+    forwards = sum(report.forwards for report in reports)
+    first_blocks = [report.ttfb_ms for report in reports if report.ttfb_ms is not None]
+    told: dict[str, float] = {
+        "forwards": forwards,
+        "blocks": sum(report.blocks for report in reports),
+        "tokens-per-forward": round(tokens / max(forwards, 1), 3),
+        "canvas-tokens": sum(report.canvas_tokens for report in reports),
+        "discarded-tokens": sum(report.discarded_tokens for report in reports),
+        "queue-ms": max(report.queue_ms for report in reports),
+        "total-ms": max(report.total_ms for report in reports),
+    }
+    if first_blocks:
+        told["ttfb-ms"] = max(first_blocks)
+    return {f"x-unmask-{name}": str(value) for name, value in told.items()}
 
 
 _PLAIN = Sketch()  # where nothing is known of the cells but their tokens

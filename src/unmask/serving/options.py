@@ -11,14 +11,14 @@ from unmask.serving.extension import UnmaskOptions
 def decoding_options(
     options: UnmaskOptions, *, stream: bool, schema: Any = None, schema_name: str = "", at: str = "unmask"
 ) -> dict[str, Any]:
-    """What ``GenerationParams`` take of ``options``, which stand at ``at``, but for ``ignore_eos``.
+    """What ``GenerationParams`` take of ``options``, which stand at ``at``, but for ``ignore_eos`` and frames.
 
     ``schema``: what the dialect's own field ``schema_name`` says the answer looks like. Raises ``InvalidValueError``
     for canvas frames without a ``stream``, and for two schemas.
     """
     if options.canvas is not None and not stream:
         raise InvalidValueError(f"'{at}.canvas' needs 'stream': true.", param=f"{at}.canvas")
-    decoding = options.decoding() | {"frames": options.canvas == "frames"}
+    decoding = options.decoding()
     if schema is None:
         return decoding
     if decoding["json_schema"] is not None:

@@ -63,7 +63,7 @@ INVALID = [
     ({"top_k": -5}, "top_k"),
     ({"tool_choice": {"type": "any"}}, "tool_choice"),
     ({"tools": [TOOL], "tool_choice": {"type": "tool"}}, "tool_choice.name"),
-    ({"tools": [TOOL], "tool_choice": {"type": "tool", "name": "g"}}, "tool_choice.name"),
+    ({"tools": [TOOL], "tool_choice": {"type": "tool", "name": "g"}}, "tool_choice"),
     ({"tools": [TOOL], "tool_choice": {"type": "auto", "name": "f"}}, "tool_choice.name"),
     ({"thinking": {"type": "disabled", "budget_tokens": 1024}}, "thinking.budget_tokens"),
     ({"unmask": {"canvas": "frames"}}, "unmask.canvas"),

@@ -162,11 +162,10 @@ def test_input_that_is_no_json_object_is_told_as_such():
     assert input_text("") == ""
 
 
-def test_usage_parts_the_prompt_into_cached_and_new_tokens():
+def test_usage_tells_reasoning_and_counts_the_whole_prompt():
+    """Cached or not: here 2 of its 3 tokens were."""
     assert whole([["<think>", "hm", "</think>", "yes"]])["usage"] == {
-        "input_tokens": 1,
-        "cache_creation_input_tokens": 0,
-        "cache_read_input_tokens": 2,
+        "input_tokens": 3,
         "output_tokens": 4,
         "output_tokens_details": {"thinking_tokens": 2},
     }

@@ -44,26 +44,25 @@ class OutputTokensDetails(msgspec.Struct, frozen=True):
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """Tokens billed. The prompt's are those of ``input_tokens`` and those found in the prefix cache, together."""
+    """Tokens billed; the prompt's also if they were found in the prefix cache: what this API calls cached counts apart
+    from ``input_tokens``, which would then depend on who asked before.
+    """
 
     input_tokens: int
-    cache_creation_input_tokens: int
-    cache_read_input_tokens: int
     output_tokens: int
     output_tokens_details: OutputTokensDetails
 
     @classmethod
     def begin(cls, prompt_tokens: int) -> Usage:
         """Before anything is known but the prompt."""
-        return cls(prompt_tokens, 0, 0, 0, OutputTokensDetails(0))
+        return cls(prompt_tokens, 0, OutputTokensDetails(0))
 
     @classmethod
     def of(cls, answer: Answer) -> Usage:
         """The usage of a finished answer."""
         completion = answer.completion
-        cached = completion.stats.cached
         details = OutputTokensDetails(answer.reasoning_tokens)
-        return cls(completion.prompt_tokens - cached, 0, cached, completion.completion_tokens, details)
+        return cls(completion.prompt_tokens, completion.completion_tokens, details)
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="message"):

@@ -39,6 +39,7 @@ def parse(body: MessagesRequest) -> ChatRequest:
         top_k=body.top_k,
         stop=parse_stop(body.stop_sequences),
         ignore_eos=bool(options.ignore_eos),
+        frames=options.canvas == "frames",
         **decoding,
     )
     return parse_chat(body, params)
@@ -47,13 +48,12 @@ def parse(body: MessagesRequest) -> ChatRequest:
 def parse_chat(body: ConversationRequest, params: GenerationParams) -> ChatRequest:
     """The conversation of ``body``, to be answered with ``params``."""
     messages, prefill = parse_conversation(body.system, body.messages)
-    tools = parse_tools(body.tools)
     effort = (body.output_config or OutputConfig()).effort
     return ChatRequest(
         messages=messages,
         params=params,
-        tools=tools,
-        choice=parse_choice(body.tool_choice, tools),
+        tools=parse_tools(body.tools),
+        choice=parse_choice(body.tool_choice),
         one_call=body.tool_choice is not None and bool(body.tool_choice.disable_parallel_tool_use),
         thinking=_thinking(body.thinking),
         effort=None if effort == "high" else effort,  # "high" is the same as to say nothing
@@ -66,8 +66,6 @@ def names(body: ConversationRequest) -> dict[str, str]:
     known = {"prompt": "messages", "stop": "stop_sequences", "effort": "output_config.effort"}
     if _format(body) is not None:
         known["json_schema"] = _FORMAT
-    elif body.tool_choice is not None:
-        known["json_schema"] = "tool_choice"
     return known
 
 

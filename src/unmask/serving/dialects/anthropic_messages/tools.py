@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from unmask.answers.tools import Tool, ToolChoice
+from unmask.answers.tools import MAX_TOOLS, ChoiceMode, Tool, ToolChoice
 from unmask.errors import InvalidValueError
 from unmask.serving.dialects.anthropic_messages.blocks import CacheControl
 from unmask.serving.wire import Only, WireModel
@@ -37,7 +37,9 @@ class Choice(WireModel):
     disable_parallel_tool_use: bool | None = None
 
 
-Tools = Annotated[list[CustomTool], Field(max_length=128, fail_fast=True)]
+_MODES: dict[str, ChoiceMode] = {"auto": "auto", "any": "required", "tool": "named", "none": "none"}
+
+Tools = Annotated[list[CustomTool], Field(max_length=MAX_TOOLS, fail_fast=True)]
 
 
 def parse_tools(tools: Tools | None) -> list[Tool]:
@@ -45,20 +47,14 @@ def parse_tools(tools: Tools | None) -> list[Tool]:
     return [Tool(tool.name, tool.description or "", tool.input_schema, bool(tool.strict)) for tool in tools or ()]
 
 
-def parse_choice(choice: Choice | None, tools: list[Tool]) -> ToolChoice:
-    """Whether to use one of ``tools``. Raises ``InvalidValueError`` if there is nothing to choose from."""
-    if choice is None or choice.type in ("auto", "none"):
-        _check_no_name(choice)
-        return ToolChoice("none" if choice is not None and choice.type == "none" else "auto")
-    if not tools:
-        raise InvalidValueError("'tool_choice' needs 'tools'.", param="tool_choice")
-    if choice.type == "any":
-        _check_no_name(choice)
-        return ToolChoice("required")
-    if choice.name not in {tool.name for tool in tools}:
-        told = "is missing" if choice.name is None else f"is {choice.name[:100]!r}, which is none of the tools"
-        raise InvalidValueError(f"'tool_choice.name' {told}.", param="tool_choice.name")
-    return ToolChoice("required", choice.name)
+def parse_choice(choice: Choice | None) -> ToolChoice:
+    """Whether the answer may, or must, use a tool. Raises ``InvalidValueError`` for a name without use, or no name."""
+    if choice is None:
+        return ToolChoice()
+    if (choice.type == "tool") != (choice.name is not None):
+        told = "needs a" if choice.name is None else "takes no"
+        raise InvalidValueError(f"'tool_choice' of type '{choice.type}' {told} 'name'.", param="tool_choice.name")
+    return ToolChoice(_MODES[choice.type], choice.name)
 
 
 def eager_tools(tools: Tools | None, choice: ToolChoice, *, default: bool) -> set[str]:
@@ -67,10 +63,3 @@ def eager_tools(tools: Tools | None, choice: ToolChoice, *, default: bool) -> se
     """
     eager = {tool.name: tool.eager_input_streaming for tool in tools or ()}
     return {name for name, own in eager.items() if choice.forced or (default if own is None else own)}
-
-
-def _check_no_name(choice: Choice | None) -> None:
-    if choice is not None and choice.name is not None:
-        raise InvalidValueError(
-            f"'tool_choice' of type '{choice.type}' takes no 'name'.", hint="Leave it out.", param="tool_choice.name"
-        )

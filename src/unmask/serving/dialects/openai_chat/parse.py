@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from unmask.errors import InvalidValueError
 from unmask.serving.chat import ChatRequest
 from unmask.serving.dialects.openai_chat import wire
 from unmask.serving.dialects.openai_chat.logprobs import wanted
@@ -18,18 +19,22 @@ class ParsedChat:
     """What the body asks for, and how. ``names`` maps parameters to the request's fields, for errors."""
 
     chat: ChatRequest
+    snapshots: bool
     include_usage: bool
     names: dict[str, str]
 
 
 def parse(body: wire.ChatRequest) -> ParsedChat:
     """The meaning of ``body``. Raises ``InvalidValueError`` where fields contradict each other."""
+    snapshots = bool(body.diffusing)
+    if snapshots:
+        _check_snapshots(body)
     max_tokens = agree("max_tokens", body.max_tokens, "max_completion_tokens", body.max_completion_tokens)
     limit = "max_tokens" if body.max_completion_tokens is None else "max_completion_tokens"
     effort = body.reasoning_effort
     chat = ChatRequest(
         messages=parse_messages(body.messages),
-        params=parse_params(body, max_tokens, wanted(body)),
+        params=parse_params(body, max_tokens, wanted(body), frames=snapshots),
         tools=parse_tools(body.tools),
         choice=parse_choice(body.tool_choice),
         one_call=body.parallel_tool_calls is False,
@@ -38,4 +43,17 @@ def parse(body: wire.ChatRequest) -> ParsedChat:
         copies=body.n or 1,
     )
     own = {"prompt": "messages", "max_tokens": limit, "logprobs": "top_logprobs", "thinking": "reasoning_effort"}
-    return ParsedChat(chat, wants_usage(body), own | format_names(body))
+    return ParsedChat(chat, snapshots, wants_usage(body), own | format_names(body))
+
+
+def _check_snapshots(body: wire.ChatRequest) -> None:
+    """Snapshots are a stream of one answer, and have no room for what belongs to additions."""
+    taken = (
+        ("stream", body.stream is False),
+        ("n", (body.n or 1) > 1),
+        ("logprobs", bool(body.logprobs)),
+        ("unmask.canvas", body.unmask is not None and body.unmask.canvas is not None),
+    )
+    for field, wrong in taken:
+        if wrong:
+            raise InvalidValueError(f"'{field}' does not go with 'diffusing'.", hint="Leave it out.", param=field)

@@ -53,8 +53,14 @@ def parse_tools(tools: Tools | None) -> list[Tool]:
     """The tools that a request offers."""
     functions = [tool.function for tool in tools or ()]
     return [
-        Tool(function.name, function.description or "", function.parameters, bool(function.strict))
-        for function in functions
+        Tool(
+            function.name,
+            function.description or "",
+            function.parameters,
+            bool(function.strict),
+            path=f"tools[{number}].function",
+        )
+        for number, function in enumerate(functions)
     ]
 
 

@@ -14,10 +14,12 @@ from unmask.serving.options import decoding_options
 from unmask.serving.stop import parse_stop
 
 
-def parse_params(body: OpenAIRequest, max_tokens: int | None, logprobs: int | None) -> GenerationParams:
-    """What ``body`` asks for; ``max_tokens`` and ``logprobs`` have been settled by the dialect."""
+def parse_params(
+    body: OpenAIRequest, max_tokens: int | None, logprobs: int | None, *, frames: bool = False
+) -> GenerationParams:
+    """What ``body`` asks for; ``max_tokens``, ``logprobs`` and ``frames`` have been settled by the dialect."""
     options = body.unmask or UnmaskOptions()
-    if body.stream_options is not None and not body.stream:
+    if body.stream_options is not None and not (body.stream or frames):
         raise InvalidValueError("'stream_options' needs 'stream': true.", param="stream_options")
     ignore_eos = agree("ignore_eos", body.ignore_eos, "unmask.ignore_eos", options.ignore_eos)
     schema = schema_of(body.response_format)
@@ -32,6 +34,7 @@ def parse_params(body: OpenAIRequest, max_tokens: int | None, logprobs: int | No
         ignore_eos=bool(ignore_eos),
         logprobs=logprobs,
         logit_bias=parse_biases(body.logit_bias) if body.logit_bias else None,
+        frames=frames or options.canvas == "frames",
         **decoding_options(options, stream=bool(body.stream), schema=schema, schema_name="response_format"),
     )
 

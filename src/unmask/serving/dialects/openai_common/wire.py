@@ -20,14 +20,19 @@ from unmask.serving.wire import Only, WireModel
 MAX_COPIES = 128  # answers to one prompt, as OpenAI's endpoints have it
 
 
-def _few(biases: Any) -> Any:
-    """Checked before the biases themselves, of which a body can hold very many."""
-    if isinstance(biases, dict) and len(biases) > MAX_BIASES:
-        raise PydanticCustomError("too_long", "it has more than {most} entries", {"most": MAX_BIASES})
-    return biases
+def _at_most(most: int, what: str) -> BeforeValidator:
+    """Checked before the entries themselves, of which a body can hold very many."""
+
+    def check(entries: Any) -> Any:
+        if isinstance(entries, dict) and len(entries) > most:
+            raise PydanticCustomError("too_long", "it holds more than {most} {what}", {"most": most, "what": what})
+        return entries
+
+    return BeforeValidator(check)
 
 
-Biases = Annotated[dict[str, float], BeforeValidator(_few)]
+Biases = Annotated[dict[str, float], _at_most(MAX_BIASES, "biases")]
+Labels = Annotated[dict[str, str], _at_most(16, "labels")]
 
 
 class StreamOptions(WireModel):
