@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from unmask.answers.answer import Answer, AnswerDelta
+from unmask.answers.parts import Content, Part
+from unmask.answers.reading import VERBATIM
 from unmask.checkpoints.tokenizer import Tokenizer
 from unmask.engine.completion import Completion, TextRequest
-from unmask.engine.text import TextDelta
 from unmask.errors import ScoringTimeoutError
 from unmask.events import RequestStats, TokenLogprob
 from unmask.params import GenerationParams, ModelInfo
@@ -37,7 +39,7 @@ class EchoedPrompt:
     @classmethod
     def of(cls, tokenizer: Tokenizer, ids: list[int], text: str | None) -> EchoedPrompt:
         """``text`` is the client's own; a prompt of ids is shown with its special tokens."""
-        decoder = tokenizer.incremental_decoder(keep_special=text is None)
+        decoder = tokenizer.incremental_decoder(tokenizer.specials if text is None else ())
         offsets, shown = [], ""
         for token_id in ids:
             offsets.append(len(shown))
@@ -62,19 +64,16 @@ class EchoedAnswer:
         self._request = request
         self._waits = scored
         self._answered = answered
-        self._held: list[TextDelta] = []
+        self._held: list[AnswerDelta] = []
         self._scoring: RequestStats | None = None
         self._entries: list[TokenLogprob] | None = None  # all that were told
 
-    def begin(self) -> list[TextDelta]:
+    def begin(self) -> list[AnswerDelta]:
         """What there is to be told before anything is computed."""
         return [] if self._waits else self._open([])
 
-    def score(self, delta: TextDelta) -> list[TextDelta]:
-        """What the score's ``delta`` brings: once it is complete, the prompt and all that was held back."""
-        done = delta.completion
-        if done is None:
-            return []
+    def score(self, done: Completion) -> list[AnswerDelta]:
+        """What the complete score brings: the prompt and all that was held back. Raises ``ScoringTimeoutError``."""
         if done.finish_reason == "timeout":
             raise ScoringTimeoutError(
                 f"{len(done.token_ids)} of {len(self._prompt.ids) - 1} tokens were scored when the time was over.",
@@ -83,58 +82,60 @@ class EchoedAnswer:
         self._waits, self._scoring = False, done.stats
         return self._open(done.logprobs or []) + [self._follow(held) for held in self._held]
 
-    def answer(self, delta: TextDelta) -> list[TextDelta]:
+    def answer(self, delta: AnswerDelta) -> list[AnswerDelta]:
         """What the answer's ``delta`` brings."""
         if not self._waits:
             return [self._follow(delta)]
-        if delta.text or delta.logprobs or delta.completion is not None:
-            self._held.append(replace(delta, frame=None))
+        if delta.parts or delta.logprobs or delta.answer is not None:
+            self._held.append(replace(delta, frame=None, sketch=None))
         return []
 
-    def _open(self, scores: list[TokenLogprob]) -> list[TextDelta]:
+    def _open(self, scores: list[TokenLogprob]) -> list[AnswerDelta]:
         """The prompt; it is all there is if nothing is to be answered."""
-        prompt, params = self._prompt, self._request.params
-        entries = None if params.logprobs is None else prompt.entries(scores)
+        prompt = self._prompt
+        entries = None if self._request.params.logprobs is None else prompt.entries(scores)
         self._entries = entries and list(entries)
+        answer = None if self._answered else self._whole(self._nothing())
+        parts: list[Part] = [Content(prompt.text)] if prompt.text else []
+        return [AnswerDelta(parts, self._scoring or RequestStats(), None, None, entries, answer)]
+
+    def _follow(self, delta: AnswerDelta) -> AnswerDelta:
+        """``delta`` behind the prompt, from where its entries count; the closing end token has one too."""
+        answer, own = delta.answer, None
+        if self._entries is not None:
+            start = len(self._prompt.text)
+            own = [entry.moved(start + entry.offset) for entry in delta.logprobs or []]
+            if answer is not None and answer.completion.closing is not None:
+                own.append(answer.completion.closing.moved(start + len(answer.content)))
+            self._entries += own
+        return replace(delta, logprobs=own, answer=None if answer is None else self._whole(answer))
+
+    def _whole(self, answer: Answer) -> Answer:
+        """``answer`` with the prompt before it."""
+        text = self._prompt.text + answer.content
+        completion = replace(answer.completion, scoring=self._scoring)
+        return replace(answer, content=text, parts=[Content(text)], logprobs=self._entries, completion=completion)
+
+    def _nothing(self) -> Answer:
+        """An answer of no tokens."""
         spent = self._scoring or RequestStats()
-        nothing = Completion(
+        completion = Completion(
             text="",
             token_ids=[],
             finish_reason="length",
-            prompt_tokens=len(prompt.ids),
+            prompt_tokens=len(self._prompt.ids),
             completion_tokens=0,
             stats=RequestStats(queued=spent.queued, total=spent.total),
-            applied=msgspec.structs.replace(params, max_tokens=0),
+            applied=msgspec.structs.replace(self._request.params, max_tokens=0),
             terms=self._request.terms,
         )
-        completion = None if self._answered else self._whole(nothing)
-        return [TextDelta(prompt.text, prompt.ids, spent, None, completion, entries)]
-
-    def _follow(self, delta: TextDelta) -> TextDelta:
-        """``delta`` behind the prompt, from where its entries count; the closing end token has one too."""
-        done, own = delta.completion, None
-        if self._entries is not None:
-            own = [entry.moved(entry.offset + len(self._prompt.text)) for entry in delta.logprobs or []]
-            if done is not None and done.closing is not None:
-                own.append(done.closing.moved(len(self._prompt.text) + len(done.text)))
-            self._entries += own
-        return replace(delta, logprobs=own, completion=None if done is None else self._whole(done))
-
-    def _whole(self, done: Completion) -> Completion:
-        """``done`` with the prompt before it."""
-        return replace(
-            done,
-            text=self._prompt.text + done.text,
-            token_ids=self._prompt.ids + done.token_ids,
-            logprobs=self._entries,
-            scoring=self._scoring,
-        )
+        return Answer("", "", [], 0, None, completion, [])
 
 
 class EchoedAdmission(Admission):
-    """An admission of answers, and of requests that score their prompts; both come out as one, by the prompt's number.
+    """An admission of answers, then of requests that score their prompts; both come out as one, by the answer's number.
 
-    ``routes``: of each request the number of its prompt, and whether it is the score.
+    ``scored``: of each score the numbers of the answers that begin with its prompt.
     """
 
     def __init__(
@@ -142,54 +143,62 @@ class EchoedAdmission(Admission):
         model: ServedModel,
         requests: list[TextRequest],
         answers: list[EchoedAnswer],
-        routes: list[tuple[int, bool]],
+        scored: list[range],
     ) -> None:
-        super().__init__(model, requests)
+        super().__init__(model, requests, VERBATIM)
         self._answers = answers
-        self._routes = routes
+        self._scored = dict(enumerate(scored, len(requests) - len(scored)))
         self._ready = deque((number, delta) for number, answer in enumerate(answers) for delta in answer.begin())
 
     @property
     def finished(self) -> bool:
-        """Whether every prompt has its completion, and it was told."""
+        """Whether every answer is there, and was told."""
         return super().finished and not self._ready
 
-    async def next(self) -> tuple[int, TextDelta]:
-        """The next delta, waited for, and its prompt's number. May be cancelled and called again."""
+    async def next(self) -> tuple[int, AnswerDelta]:
+        """The next delta, waited for, and its answer's number. May be cancelled and called again."""
         while not self._ready:
             request, delta = await super().next()
-            number, is_score = self._routes[request]
-            answer = self._answers[number]
-            self._ready += [(number, one) for one in (answer.score(delta) if is_score else answer.answer(delta))]
+            if request not in self._scored:
+                self._ready += [(request, told) for told in self._answers[request].answer(delta)]
+            elif delta.answer is not None:
+                score = delta.answer.completion
+                for number in self._scored[request]:
+                    self._ready += [(number, told) for told in self._answers[number].score(score)]
         return self._ready.popleft()
 
 
 async def admit_echoed(
-    model: ServedModel, prompts: list[EchoedPrompt], params: GenerationParams, variant: ModelInfo, tenant: str
+    model: ServedModel,
+    prompts: list[EchoedPrompt],
+    params: GenerationParams,
+    variant: ModelInfo,
+    tenant: str,
+    *,
+    copies: int,
 ) -> EchoedAdmission:
-    """Check ``params`` for each of ``prompts``, to be scored if ``params`` ask for log-probabilities; with
-    ``max_tokens`` 0 they are not answered. Raises what ``ServedModel.requests`` raises, and ``UnsupportedValueError``.
+    """Check ``params`` for each of ``prompts``, to be scored if they ask for log-probabilities, and answered ``copies``
+    times unless ``max_tokens`` is 0. Raises what ``ServedModel.requests`` raises, and ``UnsupportedValueError``.
     """
     answered, scored = params.max_tokens != 0, params.logprobs is not None
     if scored:
         check_scorable(variant)
-    if answered:
-        own = await model.requests([prompt.ids for prompt in prompts], params, variant, tenant)
-    else:  # the last token takes the answer's place
+    ids = [prompt.ids for prompt in prompts]
+    if not answered:  # the last token takes the answer's place
         for prompt in prompts:
             model.check_length(prompt.ids, "prompt")
-        shorter = [prompt.ids[:-1] or prompt.ids for prompt in prompts]
-        own = await model.requests(shorter, replace(params, max_tokens=1), variant, tenant)
+        ids, params = [one[:-1] or one for one in ids], replace(params, max_tokens=1)
+    own = await model.requests(ids, params, variant, tenant, copies=copies)
     requests = list(own) if answered else []
-    routes = [(number, False) for number in range(len(requests))]
-    answers = []
-    for number, (prompt, request) in enumerate(zip(prompts, own, strict=True)):
-        score = _score(prompt, request, variant) if scored and len(prompt.ids) > 1 else None
-        if score is not None:
-            routes.append((number, True))
-            requests.append(score)
-        answers.append(EchoedAnswer(prompt, request, scored=score is not None, answered=answered))
-    return EchoedAdmission(model, requests, answers, routes)
+    answers, ranges = [], []
+    for number, prompt in enumerate(prompts):
+        numbers = range(number * copies, (number + 1) * copies)
+        has_score = scored and len(prompt.ids) > 1
+        answers += [EchoedAnswer(prompt, own[n], scored=has_score, answered=answered) for n in numbers]
+        if has_score:
+            requests.append(_score(prompt, own[numbers[0]], variant))
+            ranges.append(numbers)
+    return EchoedAdmission(model, requests, answers, ranges)
 
 
 def _score(prompt: EchoedPrompt, request: TextRequest, variant: ModelInfo) -> TextRequest:
