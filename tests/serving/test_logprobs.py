@@ -6,7 +6,6 @@ import math
 
 import pytest
 
-from tests.serving.test_schema import check
 from tests.serving.wire import events
 
 __all__ = ["check"]  # the fixture
