@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 FinishReason = Literal["stop", "length", "timeout"]
-WireFinish = Literal["stop", "length"]
+WireFinish = Literal["stop", "length", "tool_calls"]
 NO_TOKEN = -1  # in frames of models without a mask token: nothing stands here yet
 
 
@@ -56,14 +56,36 @@ class TokenLogprob(msgspec.Struct, array_like=True, frozen=True):
     offset: int = 0
 
 
+class Sketch(msgspec.Struct, array_like=True):
+    """What is to be seen of a canvas besides its tokens. Cells are counted from the prompt's end.
+
+    ``tail``: cells at its end that are masked and in blocks that are not begun; nothing is told of them. ``committed``:
+    leading cells that can no longer change. ``end``: the first cell that is no part of the answer, as far as is known.
+    ``block_length`` in cells; the ``first_block`` may have fewer, having begun in the prompt. Of each cell but the
+    tail's: the forward in which it was ``decided`` (0 as long as it is masked), the ``confidence`` of what was last
+    proposed there (0 to 1; -1 where that is not known), and as long as it is masked the likeliest token so far
+    (``guesses``, else ``NO_TOKEN``). ``edited``: cells whose token has been replaced or taken back.
+    """
+
+    tail: int = 0
+    committed: int = 0
+    end: int | None = None
+    block_length: int = 0
+    first_block: int = 0
+    decided: list[int] = []
+    confidence: list[float] = []
+    guesses: list[int] = []
+    edited: list[int] = []
+
+
 class CanvasEvent(msgspec.Struct, array_like=True):
     """News of one request after one step.
 
     ``token_ids``: the decided prefix grew by these; they are final, end tokens excluded.
     ``finish``: set on the last event; ``ended_by_token`` says that an end token closed the text (it is counted
     in usage, never shown). ``frame``: the whole canvas as it stands, masks included, if the request asked for
-    frames. ``error``: (code, message) on the last event of a request that did not finish. ``logprobs``: one for each
-    of ``token_ids``, if the request asked for them.
+    frames and one is due; the ``sketch`` goes with it. ``error``: (code, message) on the last event of a request that
+    did not finish. ``logprobs``: one for each of ``token_ids``, if the request asked for them.
     """
 
     request_id: str
@@ -74,6 +96,7 @@ class CanvasEvent(msgspec.Struct, array_like=True):
     frame: list[int] | None = None
     error: tuple[str, str] | None = None
     logprobs: list[TokenLogprob] | None = None
+    sketch: Sketch | None = None
 
     @property
     def last(self) -> bool:

@@ -102,7 +102,11 @@ async def test_canvas_frames_are_extra(http):
     assert finish_of(chunks) == finish_of(plain)
     frames = [chunk["unmask"]["canvas"] for chunk in chunks if "canvas" in chunk.get("unmask", {})]
     assert [frame["seq"] for frame in frames] == list(range(1, len(frames) + 1))
-    assert all(frame["masked"] == frame["cells"].count(None) for frame in frames)
+    assert all(frame["masked"] == frame["cells"].count(None) + frame["tail"] for frame in frames)
+    assert all(len(frame["cells"]) == len(frame["guesses"]) == len(frame["confidence"]) for frame in frames)
+    assert all([text is None for text in frame["cells"]] == [not when for when in frame["decided"]] for frame in frames)
+    assert "".join(frames[-1]["cells"][: frames[-1]["end"]]) == text_of(chunks)
+    assert frames[-1]["step"] == chunks[-1]["unmask"]["forwards"]
     assert all(frame["v"] == 1 and frame["type"] == "canvas" for frame in frames)
     carriers = [chunk for chunk in chunks if "canvas" in chunk.get("unmask", {})]
     assert all(

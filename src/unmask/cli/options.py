@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -69,6 +70,13 @@ Threads = Annotated[
     ),
 ]
 
+StepLog = Annotated[
+    str | None,
+    typer.Option(
+        envvar="UNMASK_STEP_LOG", metavar="FILE", help="Write what each step held and took, for simulate --from-steps."
+    ),
+]
+
 # The server
 
 
@@ -103,6 +111,10 @@ RequestTimeout = Annotated[
     typer.Option(
         envvar="UNMASK_REQUEST_TIMEOUT", callback=seconds, help="Seconds a request may take in all; 0 sets no limit."
     ),
+]
+Store = Annotated[
+    Path | None,
+    typer.Option(envvar="UNMASK_STORE", metavar="FILE", help="Keep responses in this file; else they stay in memory."),
 ]
 ServiceClasses = Annotated[
     list[str],

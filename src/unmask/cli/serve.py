@@ -51,6 +51,7 @@ def serve(
     max_waiting: options.MaxWaiting = 128,
     queue_timeout: options.QueueTimeout = 300,
     request_timeout: options.RequestTimeout = 0,
+    store: options.Store = None,
     service_class: options.ServiceClasses = [],  # noqa: B006
     max_rows: options.MaxRows = 4096,
     draft_rows: options.DraftRows = 512,
@@ -58,6 +59,7 @@ def serve(
     max_context: options.MaxContext = 0,
     prefix_cache: options.PrefixCache = True,
     threads: options.Threads = 0,
+    step_log: options.StepLog = None,
 ) -> None:
     """Serve MODEL over HTTP until interrupted."""
     import asyncio
@@ -89,6 +91,7 @@ def serve(
         prefix_cache=prefix_cache,
         threads=threads,
         service_classes=options.named_service_classes(service_class),
+        step_log=step_log,
     )
     settings = ServerSettings(
         host=host,
@@ -104,6 +107,7 @@ def serve(
         access_log=access_log,
         max_connections=max_connections,
         receive_seconds=receive_timeout,
+        store=store,
     )
     announce = partial(_announce, secured=api_key is not None or keys is not None)
     try:

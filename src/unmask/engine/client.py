@@ -41,7 +41,7 @@ class Mailbox:
         if event.frame is not None:
             for older in reversed(self._events):
                 if older.request_id == event.request_id:
-                    older.frame = None
+                    older.frame = older.sketch = None
                     break
         self._events.append(event)
         self._arrived.set()

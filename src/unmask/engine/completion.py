@@ -11,12 +11,16 @@ from unmask.terms import PLAIN, Terms
 
 @dataclass(frozen=True, slots=True)
 class TextRequest:
-    """A prompt to answer with text. ``params`` are resolved; a ``stop`` string ends the text right before it."""
+    """A prompt to answer with text. ``params`` are resolved; a ``stop`` string ends the text right before it.
+
+    ``shown``: texts of special tokens that are part of the answer's text; others have none.
+    """
 
     prompt_ids: list[int]
     params: DecodingParams
     stop: tuple[str, ...] = ()
     terms: Terms = PLAIN
+    shown: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

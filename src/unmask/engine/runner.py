@@ -70,9 +70,9 @@ class Runner:
         proposals = self._propose(parts, len(open_.rows), hidden, step, told)
         decided = plan.decide(proposals)
         decided.masked_fill_(proposals.score.isnan(), _NOT_FINITE)
-        if not self._renoises and not any(span.sequence.params.lookahead for span in spans):
+        if not self._renoises and not any(span.sequence.wants_outlook for span in spans):
             return _commits(layout, open_, decided.cpu().numpy(), told)
-        # One transfer for all that a renoised canvas, or a guess at what comes next, goes by.
+        # One transfer for all that a renoised canvas, a guess at what comes next, or a frame goes by.
         bits = torch.stack([decided, proposals.likeliest, proposals.score.view(torch.int64)]).cpu().numpy()
         outlook = Outlook(open_.positions, bits[1], bits[2].view(np.float64))
         return _commits(layout, open_, bits[0], told, outlook, renoised=self._renoises)

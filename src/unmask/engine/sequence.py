@@ -18,6 +18,7 @@ from unmask.decoding.renoise import RenoiseDenoiser
 from unmask.decoding.sub_block import SubBlockDenoiser
 from unmask.decoding.windows import Decision, Denoiser, Outlook, Window
 from unmask.engine.held_pages import HeldPages
+from unmask.engine.sketch import Sketchbook
 from unmask.errors import EngineFaultError
 from unmask.events import CanvasEvent, FinishReason, RequestStats, TokenLogprob
 from unmask.params import DecodingParams, DenoiserKind, ModelInfo
@@ -41,7 +42,8 @@ class Sequence:
     ``automaton``: what its text must fit. ``rule_memory``: what its rule remembers, if it does, from its first forward
     on; ``kept_bytes`` is the most that this takes. ``shares``: whether others may use the keys and values of its final
     tokens, and it theirs. ``held``: its pages. ``step``: the number of its coming denoising step. ``outlook``: what the
-    last forward proposed, if the request looks ahead. ``parent``: what a draft is a fork of.
+    last forward proposed, if the request looks ahead. ``parent``: what a draft is a fork of. ``sketchbook``: there
+    if the request asked for frames.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class Sequence:
         self.parent: Sequence | None = None
         self._window: Window | None = None
         self._shifted = model.shifted
+        self.sketchbook = Sketchbook(self.canvas, params) if params.frames else None
         self._logprobs: dict[int, TokenLogprob] = {}
         self._told = len(prompt_ids)
 
@@ -83,6 +86,11 @@ class Sequence:
     def streams(self) -> int:
         """How often each position goes through a forward: twice under classifier-free guidance."""
         return 2 if self.params.cfg_scale else 1
+
+    @property
+    def wants_outlook(self) -> bool:
+        """Whether it matters what its forwards propose besides what they decide."""
+        return self.params.lookahead > 0 or self.sketchbook is not None
 
     @property
     def most_rows(self) -> int:
@@ -160,6 +168,8 @@ class Sequence:
         stats.committed += newly
         stats.blocks = self.denoiser.blocks_begun
         stats.total = now - self.arrived
+        if self.sketchbook is not None:
+            self.sketchbook.note(decision, stats.forwards)
         if stats.first_block is None and (self.canvas.first_block_decided or self.canvas.finish):
             stats.first_block = stats.total
         if not self.canvas.finish and self.step >= self.denoiser.most_forwards:
@@ -170,14 +180,20 @@ class Sequence:
         """What is new since the last event; None if nothing is. ``cut``: why the request ends before its time."""
         canvas = self.canvas
         finish: FinishReason | None = cut or canvas.finish
-        if canvas.text_end == self._told and finish is None and not self.params.frames:
+        sketchbook = self.sketchbook
+        if sketchbook is not None and finish is None and not sketchbook.due(self.stats.total):
+            sketchbook = None
+        if canvas.text_end == self._told and finish is None and sketchbook is None:
             return None
         positions = range(self._told, canvas.text_end)
         new = canvas.tokens[self._told : canvas.text_end].tolist()
         logprobs = None if self.params.logprobs is None else [self._logprobs.pop(position) for position in positions]
         self._told = canvas.text_end
-        frame = canvas.tokens[canvas.prompt_length :].tolist() if self.params.frames else None
+        frame = None if sketchbook is None else canvas.tokens[canvas.prompt_length :].tolist()
+        sketch = None if sketchbook is None else sketchbook.sketch(self.stats.blocks)
         ended_by_token = finish == "stop"
         if finish == "length" and self.automaton is not None:
             finish = "stop"  # its text is whole, also where it takes all of the canvas
-        return CanvasEvent(self.request_id, new, copy(self.stats), finish, ended_by_token, frame, logprobs=logprobs)
+        return CanvasEvent(
+            self.request_id, new, copy(self.stats), finish, ended_by_token, frame, logprobs=logprobs, sketch=sketch
+        )

@@ -12,24 +12,31 @@ from unmask.checkpoints.tokenizer import Tokenizer
 from unmask.engine.client import EngineClient, Mailbox
 from unmask.engine.completion import Completion, TextRequest
 from unmask.engine.shown_tokens import ShownTokens
-from unmask.events import NO_TOKEN, CanvasEvent, RequestStats, TokenLogprob
+from unmask.events import NO_TOKEN, CanvasEvent, RequestStats, Sketch, TokenLogprob
 
 
 @dataclass(slots=True)
 class TextDelta:
     """Text that can no longer change, and the token ids it came from; ``stats`` is the cost so far.
 
-    ``frame`` is the whole canvas as it stands (ids, masks included) if the request asked for frames.
-    ``completion`` is set on the last delta only: all deltas put together. ``logprobs``, if the request asked for them,
-    are those of the tokens whose text this delta completes.
+    ``pieces``: the text that each of ``token_ids`` made certain, then, at the end, what was held back. ``frame`` is
+    the whole canvas as it stands (ids, masks included) if the request asked for frames and one was due; ``sketch``
+    tells more of its cells. ``completion`` is set on the last delta only: all deltas put together. ``logprobs``, if
+    the request asked for them, are those of the tokens whose text this delta completes.
     """
 
-    text: str
+    pieces: list[str]
     token_ids: list[int]
     stats: RequestStats
     frame: list[int] | None
     completion: Completion | None
     logprobs: list[TokenLogprob] | None = None
+    sketch: Sketch | None = None
+
+    @property
+    def text(self) -> str:
+        """All pieces together; often empty."""
+        return "".join(self.pieces)
 
 
 class TextAssembler:
@@ -40,7 +47,7 @@ class TextAssembler:
     """
 
     def __init__(self, tokenizer: Tokenizer, request: TextRequest) -> None:
-        self._decoder = tokenizer.incremental_decoder()
+        self._decoder = tokenizer.incremental_decoder(request.shown)
         self._request = request
         self._held = ""
         self._texts: list[str] = []
@@ -50,23 +57,25 @@ class TextAssembler:
 
     def feed(self, event: CanvasEvent) -> TextDelta:
         """The delta that ``event`` brings; its text may be empty. None may follow the one with ``completion``."""
-        text, used, stopped = "", 0, False
+        pieces: list[str] = []
+        stopped = False
         for token_id in event.token_ids:
             piece = self._decoder.step(token_id)
             if event.logprobs is not None:
-                self._shown.decoded(event.logprobs[used], piece)
+                self._shown.decoded(event.logprobs[len(pieces)], piece)
             shown, stopped = self._advance(piece)
-            text, used = text + shown, used + 1
+            pieces.append(shown)
             if stopped:
                 break
+        ids = event.token_ids[: len(pieces)]
         if event.finish is not None and not stopped:
             shown, stopped = self._advance(self._decoder.flush())
-            text += shown if stopped else shown + self._held
-        ids = event.token_ids[:used]
-        self._texts.append(text)
+            pieces.append(shown if stopped else shown + self._held)
+        self._texts += pieces
         self._ids += ids
-        logprobs = self._list_logprobs(text, event, stopped)
-        return TextDelta(text, ids, event.stats, event.frame, self._completion(event, stopped), logprobs)
+        logprobs = self._list_logprobs("".join(pieces), event, stopped)
+        completion = self._completion(event, stopped)
+        return TextDelta(pieces, ids, event.stats, event.frame, completion, logprobs, event.sketch)
 
     def _list_logprobs(self, text: str, event: CanvasEvent, stopped: bool) -> list[TokenLogprob] | None:
         """Those of the tokens whose text ends with ``text``, also kept for the completion."""
@@ -153,6 +162,10 @@ class CellDecoder:
         new = list(set(canvas) - self._cells.keys())
         self._cells.update(zip(new, self._tokenizer.pieces(new), strict=True))
         return [self._cells[token] for token in canvas]
+
+    def prose(self, canvas: Sequence[int]) -> list[str | None]:
+        """Each cell's part of the text: as ``decode`` has it, but nothing of special tokens."""
+        return ["" if text in self._tokenizer.specials else text for text in self.decode(canvas)]
 
     def spell(self, token_id: int) -> tuple[str, list[int]]:
         """The text of a token by itself, and its bytes: those of a part of a character make no text of their own."""

@@ -12,9 +12,12 @@ from unmask.serving.dialects.openai_chat import routes as openai_chat
 from unmask.serving.dialects.openai_common import models as openai_models
 from unmask.serving.dialects.openai_common.envelope import envelope as openai_envelope
 from unmask.serving.dialects.openai_completions import routes as openai_completions
+from unmask.serving.dialects.openai_responses import routes as openai_responses
 from unmask.serving.dialects.vllm_tokenizer import routes as vllm_tokenizer
 from unmask.serving.errors import ErrorResponder
 from unmask.serving.middleware import BodyLimit, HeaderLimit, RequestScope
+from unmask.serving.playground import routes as playground
+from unmask.serving.response_store import ResponseStore
 from unmask.serving.security.authorization import Authorization
 from unmask.serving.security.key_ring import KeyRing
 from unmask.serving.security.site_guard import SiteGuard
@@ -27,12 +30,17 @@ TOLD = ["x-request-id", "retry-after"] + [
 ]
 
 
-def create_app(model: ServedModel, settings: ServerSettings) -> FastAPI:
-    """The application that serves ``model``. Raises ``InvalidKeyFileError``."""
+def create_app(model: ServedModel, settings: ServerSettings, responses: ResponseStore | None = None) -> FastAPI:
+    """The application that serves ``model``. Raises ``InvalidKeyFileError``.
+
+    ``responses``: where finished responses are kept; None keeps them in memory.
+    """
     app = FastAPI(title="Unmask", version=__version__, docs_url=None, redoc_url=None)
     app.state.model = model
     app.state.settings = settings
-    for room in (openai_chat, openai_completions, openai_models, vllm_tokenizer, health):
+    app.state.responses = ResponseStore() if responses is None else responses
+    dialects = (openai_chat, openai_completions, openai_responses, openai_models, vllm_tokenizer)
+    for room in (*dialects, health, playground):
         app.include_router(room.router)
     errors = ErrorResponder({"/": openai_envelope})
     errors.install(app)
@@ -51,7 +59,7 @@ def _surround(app: FastAPI, model: ServedModel, settings: ServerSettings, errors
         app.add_middleware(
             CORSMiddleware,
             allow_origins=settings.allowed_origins,
-            allow_methods=["GET", "HEAD", "POST"],
+            allow_methods=["GET", "HEAD", "POST", "DELETE"],
             allow_headers=["*"],
             expose_headers=TOLD,
         )

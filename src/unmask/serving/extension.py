@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Annotated, Any, Literal
 
@@ -9,8 +10,10 @@ import msgspec
 from pydantic import Field
 
 from unmask import __version__
+from unmask.answers.answer import Answer, AnswerDelta
 from unmask.engine.completion import Completion
-from unmask.events import FinishReason
+from unmask.engine.text import CellDecoder
+from unmask.events import FinishReason, Sketch
 from unmask.params import GenerationParams
 from unmask.serving.wire import WireModel
 
@@ -130,19 +133,76 @@ class GenerationReport(msgspec.Struct, frozen=True):
         )
 
 
-class CanvasFrame(msgspec.Struct, frozen=True):
-    """The whole canvas after one step: each cell's text, null while masked. Never part of the answer."""
+def report_headers(answers: Sequence[Answer]) -> dict[str, str]:
+    """The cost of ``answers``, which make one response, as its headers: sums, and the longest times."""
+    reports = [GenerationReport.of(answer.completion) for answer in answers]
+    tokens = sum(answer.completion.completion_tokens for answer in answers)
+    forwards = sum(report.forwards for report in reports)
+    first_blocks = [report.ttfb_ms for report in reports if report.ttfb_ms is not None]
+    told: dict[str, float] = {
+        "forwards": forwards,
+        "blocks": sum(report.blocks for report in reports),
+        "tokens-per-forward": round(tokens / max(forwards, 1), 3),
+        "canvas-tokens": sum(report.canvas_tokens for report in reports),
+        "discarded-tokens": sum(report.discarded_tokens for report in reports),
+        "queue-ms": max(report.queue_ms for report in reports),
+        "total-ms": max(report.total_ms for report in reports),
+    }
+    if first_blocks:
+        told["ttfb-ms"] = max(first_blocks)
+    return {f"x-unmask-{name}": str(value) for name, value in told.items()}
+
+
+_PLAIN = Sketch()  # where nothing is known of the cells but their tokens
+
+
+class CanvasFrame(msgspec.Struct, frozen=True, kw_only=True):
+    """The canvas after one step. Never part of the answer.
+
+    ``cells``: each cell's text, null while masked; ``tail`` more of them are masked and in blocks that are not begun.
+    ``masked``: all that are masked. ``step``: forwards so far, ``block``: blocks begun. The rest is as ``Sketch`` has
+    it, with null for what is not known.
+    """
 
     seq: int
+    step: int
+    block: int
+    block_length: int
+    first_block: int
     cells: list[str | None]
     masked: int
+    tail: int
+    committed: int
+    end: int | None
+    decided: list[int]
+    confidence: list[float | None]
+    guesses: list[str | None]
+    edited: list[int]
     type: str = "canvas"
     v: int = 1
 
     @classmethod
-    def of(cls, seq: int, cells: list[str | None]) -> CanvasFrame:
-        """The ``seq``-th frame of a request."""
-        return cls(seq, cells, cells.count(None))
+    def of(cls, seq: int, delta: AnswerDelta, cells: CellDecoder) -> CanvasFrame:
+        """The frame of ``delta``, the ``seq``-th of its request."""
+        assert delta.frame is not None, "none was due"
+        sketch = delta.sketch or _PLAIN
+        shown = cells.decode(delta.frame[: len(delta.frame) - sketch.tail])
+        return cls(
+            seq=seq,
+            step=delta.stats.forwards,
+            block=delta.stats.blocks,
+            block_length=sketch.block_length,
+            first_block=sketch.first_block,
+            cells=shown,
+            masked=shown.count(None) + sketch.tail,
+            tail=sketch.tail,
+            committed=sketch.committed,
+            end=sketch.end,
+            decided=sketch.decided,
+            confidence=[None if value < 0 else round(value, 3) for value in sketch.confidence],
+            guesses=cells.decode(sketch.guesses),
+            edited=sketch.edited,
+        )
 
 
 class FrameExtension(msgspec.Struct, frozen=True):

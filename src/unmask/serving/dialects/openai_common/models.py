@@ -7,9 +7,12 @@ from typing import Any
 import msgspec
 from fastapi import APIRouter
 
+from unmask.params import RULE_TRAITS
+from unmask.serving.description import responses
+from unmask.serving.dialects.openai_common.envelope import ErrorEnvelope
 from unmask.serving.served_model import Served, ServedModel
 
-router = APIRouter()
+router = APIRouter(responses=responses(ErrorEnvelope))
 
 
 @router.get("/v1/models")
@@ -38,8 +41,10 @@ def _card(model: ServedModel, name: str) -> dict[str, Any]:
             "family": info.family,
             "attention": info.attention,
             "block_length": info.block_length,
+            "max_tokens": info.max_tokens,
             "rules": info.rules,
             "caches": info.caches,
+            "rule_options": {rule: RULE_TRAITS[rule].options for rule in info.rules},
             "defaults": info.defaults,
             "service_classes": {name: msgspec.structs.asdict(one) for name, one in info.service_classes.items()},
             "parameters": info.parameters,

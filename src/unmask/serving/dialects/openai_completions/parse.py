@@ -15,13 +15,14 @@ from unmask.serving.dialects.openai_completions.wire import CompletionRequest, P
 class ParsedCompletion:
     """A completion request in the engine's words. Prompts are all texts, or all token ids.
 
-    ``names`` maps parameters to the request's fields, for errors.
+    Each gets ``copies`` answers. ``names`` maps parameters to the request's fields, for errors.
     """
 
     texts: list[str]
     ids: list[list[int]]
     params: GenerationParams
     include_usage: bool
+    copies: int
     names: dict[str, str]
 
 
@@ -29,7 +30,7 @@ def parse(body: CompletionRequest) -> ParsedCompletion:
     """The meaning of ``body``. Raises ``InvalidValueError`` where fields contradict each other."""
     texts, ids = _prompts(body.prompt)
     params = parse_params(body, body.max_tokens, wanted(body))
-    return ParsedCompletion(texts, ids, params, wants_usage(body), format_names(body))
+    return ParsedCompletion(texts, ids, params, wants_usage(body), body.n or 1, format_names(body))
 
 
 def _prompts(prompt: Prompt) -> tuple[list[str], list[list[int]]]:

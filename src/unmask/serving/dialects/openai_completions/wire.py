@@ -36,7 +36,7 @@ Prompt = Annotated[
 
 
 class CompletionRequest(OpenAIRequest):
-    """The request body. Several prompts give several choices, in the prompts' order."""
+    """The request body. Several prompts give several choices, in the prompts' order; so do the ``n`` of each."""
 
     prompt: Prompt
     logprobs: int | None = None
