@@ -41,7 +41,7 @@ class MessageItem(WireModel):
 
 
 class CallItem(WireModel):
-    """A call in an earlier answer."""
+    """A call in an earlier answer. OpenAI's client dumps one with ``async_``, a name of its own."""
 
     type: Literal["function_call"]
     call_id: str
@@ -51,6 +51,7 @@ class CallItem(WireModel):
     status: _Status | None = None
     namespace: Annotated[Any, Only()] = None
     caller: Annotated[Any, Only()] = None
+    async_: Annotated[Any, Only(False)] = None
 
 
 class CallOutputItem(WireModel):
