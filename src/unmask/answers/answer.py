@@ -13,7 +13,11 @@ from unmask.events import RequestStats, Sketch, TokenLogprob, WireFinish, wire_f
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A finished answer. ``logprobs`` are those of the content's tokens; ``reasoning_tokens`` counts those before."""
+    """A finished answer. ``logprobs`` are those of the content's tokens; ``reasoning_tokens`` counts those before.
+
+    ``open_ended``: it was held to a form that goes on anywhere (``Reading``). ``parts``: all of it in its order, each
+    part as long as it goes on.
+    """
 
     content: str
     reasoning: str
@@ -21,11 +25,16 @@ class Answer:
     reasoning_tokens: int
     logprobs: list[TokenLogprob] | None
     completion: Completion
+    parts: list[Part]
+    open_ended: bool = False
 
     @property
     def finish(self) -> WireFinish:
         """Why it ended, in words that clients know: after a call that is whole, for its result."""
-        finish = wire_finish(self.completion.finish_reason)
+        completion = self.completion
+        if self.open_ended and completion.completion_tokens == len(completion.token_ids):
+            return "length"  # it fits its form, but no end token said that it was over
+        finish = wire_finish(completion.finish_reason)
         return "tool_calls" if self.tool_calls and finish == "stop" else finish
 
 
@@ -34,8 +43,8 @@ class AnswerDelta:
     """What an event adds to an answer: ``parts``, none of them empty. ``answer`` is set on the last delta only.
 
     ``stats``, ``frame`` and ``sketch`` are the event's; ``logprobs``, if the request asked for them, are those of the
-    content tokens whose text this delta completes. ``runs``, one for each of them, tells content apart that other parts
-    come between: the number of runs of content that were over before the token.
+    content tokens whose text this delta completes. ``runs``, one for each of them, tells content apart that other
+    parts come between: the number of runs of content that were over before the token.
     """
 
     parts: list[Part]
@@ -53,8 +62,10 @@ class AnswerAssembler:
     def __init__(self, reading: Reading) -> None:
         self._parser = reading.parser()
         self._one_call = reading.one_call
+        self._open_ended = reading.open_ended
         self._over = False
         self._whole = AnswerBuilder()
+        self._parts: list[Part] = []
         self._reasoning_tokens = 0
         self._places: list[int | None] = []  # of each token: the run of content that it belongs to, if any
         self._run = 0
@@ -73,6 +84,7 @@ class AnswerAssembler:
         if completion is not None and self._parser is not None:
             parts += self._parser.finish()
         parts = merged(part for part in parts if self._wanted(part))
+        self._parts += parts
         for part in parts:
             self._whole.add(part)
         logprobs, runs = self._content_logprobs(delta.logprobs)
@@ -112,5 +124,13 @@ class AnswerAssembler:
 
     def _answer(self, completion: Completion) -> Answer:
         whole = self._whole
-        logprobs = None if completion.logprobs is None else self._logprobs
-        return Answer(whole.content, whole.reasoning, whole.tool_calls, self._reasoning_tokens, logprobs, completion)
+        return Answer(
+            content=whole.content,
+            reasoning=whole.reasoning,
+            tool_calls=whole.tool_calls,
+            reasoning_tokens=self._reasoning_tokens,
+            logprobs=None if completion.logprobs is None else self._logprobs,
+            completion=completion,
+            parts=merged(self._parts),
+            open_ended=self._open_ended,
+        )

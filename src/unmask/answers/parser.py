@@ -11,9 +11,10 @@ from unmask.answers.formats.gemma import GemmaCall
 from unmask.answers.formats.hermes import JsonCall
 from unmask.answers.formats.reader import CallReader, State
 from unmask.answers.literals import any_of, unsettled
-from unmask.answers.parts import Part, Reasoning, ToolPiece, merged
+from unmask.answers.parts import Part, ToolPiece, merged
 from unmask.answers.prose import Prose
 from unmask.answers.syntax import NO_SYNTAX, AnswerSyntax, ToolSyntax
+from unmask.answers.thoughts import Thoughts
 
 Place = Literal["content", "reasoning", "call"]
 
@@ -47,9 +48,7 @@ class AnswerParser:
         self._markers = tuple(marker for marker in syntax.markers if marker != (self._tools and self._tools.quote))
         self._spelled: Counter[str] = Counter()  # opening markers that were shown, by the closing ones
         self._calls = 0
-        self._thoughts = 0  # blocks of reasoning that said something
-        self._thinking = False  # whether this one did
-        self._thought_breaks = 0  # line breaks at its end
+        self._thoughts = Thoughts(self._parts)
         self._thought_closed = False  # whether another closing marker would be text
         if forced:
             self._open_call("", JsonCall())
@@ -153,7 +152,7 @@ class AnswerParser:
 
     def _open_thought(self) -> None:
         self._prose.mark()
-        self._thinking, self._thought_breaks = False, 0
+        self._thoughts.open()
         self._thought_closed = True  # if the answer goes on at all
         self._mode = self._read_reasoning
 
@@ -164,30 +163,18 @@ class AnswerParser:
         if syntax.channels and self._tools is not None:
             inner += (self._tools.open,)  # a call ends reasoning that nothing else has ended
         found, text = self._until(inner, final)
-        self._think(text)
+        self._thoughts.write(text)
         if found == syntax.open and not syntax.channels:
-            if self._thinking:
-                self._think(found)  # otherwise the model repeats what the prompt ends with
+            if self._thoughts.begun:
+                self._thoughts.write(found)  # otherwise the model repeats what the prompt ends with
         elif found:
             self._prose.mark()
             self._mode = self._read_content
             if found != syntax.close:
                 self._meet(found)
-        elif final and self._thinking and self._thought_breaks:
-            self._parts.append(Reasoning("\n" * self._thought_breaks))
+        elif final:
+            self._thoughts.end()
         return bool(found)
-
-    def _think(self, text: str) -> None:
-        """``text`` comes next in a block; a line break is between blocks."""
-        body = text.lstrip("\n")
-        self._thought_breaks += len(text) - len(body)
-        if not body:
-            return
-        ended = body.rstrip("\n")
-        lead = self._thought_breaks if self._thinking else min(self._thoughts, 1)
-        self._parts.append(Reasoning("\n" * lead + ended))
-        self._thoughts += not self._thinking
-        self._thinking, self._thought_breaks = True, len(body) - len(ended)
 
     def _open_call(self, marker: str, reader: CallReader) -> None:
         self._reader, self._unshown, self._shown = reader, [marker], False

@@ -12,6 +12,9 @@ from unmask.answers.syntax import AnswerSyntax
 class Reading:
     """The model's ``syntax`` (None: all is content), whether ``tools`` were offered, and no more than ``one_call`` is
     wanted, whether the prompt has ``opened`` a reasoning block, and whether the whole answer is a ``forced`` call.
+
+    ``open_ended``: the answer is held to a form that could go on wherever it ends, so one that takes all its tokens was
+    cut.
     """
 
     syntax: AnswerSyntax | None = None
@@ -19,11 +22,14 @@ class Reading:
     one_call: bool = False
     opened: bool = False
     forced: bool = False
+    open_ended: bool = False
 
     @property
     def shown(self) -> tuple[str, ...]:
         """What must be part of the answer's text even if it is a special token."""
-        return () if self.syntax is None else self.syntax.markers
+        if self.syntax is None or self.forced:
+            return ()
+        return self.syntax.markers if self.tools else self.syntax.without_tools().markers
 
     def parser(self) -> AnswerParser | None:
         """A fresh parser, for one answer; None if there is nothing to parse."""

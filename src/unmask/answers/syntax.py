@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -42,11 +41,10 @@ GEMMA = ToolSyntax("<|tool_call>", "<tool_call|>", "gemma", quote='<|"|>')
 
 @dataclass(frozen=True, slots=True)
 class AnswerSyntax:
-    """What to look for in an answer, or nothing. ``knows_tools``: whether the chat template itself presents tools."""
+    """What to look for in an answer, or nothing."""
 
     reasoning: ReasoningSyntax | None = None
     tools: ToolSyntax | None = None
-    knows_tools: bool = False
 
     @property
     def markers(self) -> tuple[str, ...]:
@@ -72,8 +70,6 @@ class AnswerSyntax:
 
 NO_SYNTAX = AnswerSyntax()
 
-_TOOLS = re.compile(r"\{[%{][^{}]*\btools\b")  # in a tag, not in the words around it
-
 
 def syntax_of(template_source: str, special_tokens: Iterable[str], family: str) -> AnswerSyntax:
     """The syntax of a checkpoint with this chat template and these special tokens.
@@ -94,5 +90,4 @@ def syntax_of(template_source: str, special_tokens: Iterable[str], family: str) 
     return AnswerSyntax(
         reasoning=CHANNEL if channel else THINK if think else None,
         tools=GEMMA if calls else HERMES,
-        knows_tools=_TOOLS.search(template_source) is not None,
     )

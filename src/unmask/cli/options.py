@@ -70,6 +70,13 @@ Threads = Annotated[
     ),
 ]
 
+StepLog = Annotated[
+    str | None,
+    typer.Option(
+        envvar="UNMASK_STEP_LOG", metavar="FILE", help="Write what each step held and took, for simulate --from-steps."
+    ),
+]
+
 # The server
 
 

@@ -38,7 +38,7 @@ def serve(
     allowed_origin: security.AllowedOrigin = [],  # noqa: B006
     grace: security.Grace = 30,
     access_log: security.AccessLog = True,
-    max_connections: security.MaxConnections = 1000,
+    max_connections: security.MaxConnections = 900,
     receive_timeout: security.ReceiveTimeout = 30,
     adapter: options.Adapter = None,
     lora: options.Lora = [],  # noqa: B006 (typer wants a list)
@@ -59,6 +59,7 @@ def serve(
     max_context: options.MaxContext = 0,
     prefix_cache: options.PrefixCache = True,
     threads: options.Threads = 0,
+    step_log: options.StepLog = None,
 ) -> None:
     """Serve MODEL over HTTP until interrupted."""
     import asyncio
@@ -90,6 +91,7 @@ def serve(
         prefix_cache=prefix_cache,
         threads=threads,
         service_classes=options.named_service_classes(service_class),
+        step_log=step_log,
     )
     settings = ServerSettings(
         host=host,
@@ -98,7 +100,6 @@ def serve(
         api_key=api_key,
         max_waiting=max_waiting,
         timeouts=Timeouts(queue_timeout, request_timeout),
-        store=store,
         keys=keys,
         allowed_hosts=tuple(allowed_host),
         allowed_origins=tuple(allowed_origin),
@@ -106,6 +107,7 @@ def serve(
         access_log=access_log,
         max_connections=max_connections,
         receive_seconds=receive_timeout,
+        store=store,
     )
     announce = partial(_announce, secured=api_key is not None or keys is not None)
     try:

@@ -26,6 +26,7 @@ from unmask.errors import InvalidValueError, PortBusyError
 from unmask.serving.app import create_app
 from unmask.serving.http_protocol import ConnectionLimits, bounded_protocol
 from unmask.serving.response_store import ResponseStore
+from unmask.serving.security import key_file
 from unmask.serving.served_model import ServedModel
 from unmask.serving.settings import ServerSettings
 
@@ -80,6 +81,8 @@ async def run_server(
 ) -> None:
     """Serve until SIGINT or SIGTERM; ``announce`` is called with model and URL once requests are taken."""
     configure_log()
+    if settings.keys is not None:
+        key_file.read(settings.keys)  # before the model loads: a broken one ends the server
     checkpoint = open_checkpoint(options.model)
     with (
         contextlib.closing(ResponseStore(settings.store)) as responses,
@@ -155,7 +158,7 @@ def server_config(app: FastAPI, settings: ServerSettings) -> uvicorn.Config:
         http=bounded_protocol(limits, app.state.errors),
         ws="none",
         lifespan="off",
-        log_level="warning",
+        log_level="error",
         access_log=False,
         server_header=False,
         proxy_headers=False,

@@ -32,12 +32,12 @@ class ServerSettings:
     timeouts: Timeouts = NO_TIMEOUTS
     max_body_bytes: int = 2**20
     keep_alive_seconds: float = 15.0
-    store: Path | None = None
     keys: Path | None = None
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
     grace_seconds: float = 30.0
     access_log: bool = False
-    max_connections: int = 1000
+    max_connections: int = 900
     receive_seconds: float = 30.0
     stall_seconds: float = 60.0
+    store: Path | None = None
