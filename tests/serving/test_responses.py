@@ -14,6 +14,8 @@ from tests.serving.fakes import finished, serving, until
 from tests.serving.processes import serve
 from tests.serving.responses import assembled, response_events, texts_of
 from unmask.events import CanvasEvent
+from unmask.serving.security import key_file
+from unmask.serving.security.key import Key, digest, new_secret
 
 SUM = "What is 7 + 8?"
 LOGPROBS = "message.output_text.logprobs"
@@ -160,6 +162,21 @@ def test_going_on_from_a_response(client):
     texts = [item.content[0].text for item in items]
     assert texts == [SUM, first.output_text, "What is 3 + 8?", second.output_text, "And 1 + 1?"]
     assert refusal(ask, client, previous_response_id=first.id)["code"] == "previous_response_not_found"
+
+
+def test_a_response_that_broke_off_within_a_call_cannot_be_gone_on_from(client):
+    asked = ask(client, "Weather?", tools=[WEATHER], tool_choice="required", max_output_tokens=12)
+    (call,) = asked.output
+    assert (asked.status, call.type, call.status) == ("incomplete", "function_call", "incomplete")
+    assert refusal(ask, client, previous_response_id=asked.id)["param"] == "previous_response_id"
+
+
+def test_log_probabilities_are_told_once(client):
+    first = ask(client, include=[LOGPROBS])
+    assert client.responses.retrieve(first.id).output[0].content[0].logprobs
+    second = ask(client, previous_response_id=first.id)
+    sent = client.responses.input_items.list(second.id, order="asc").data
+    assert [item.content[0].logprobs for item in sent if item.role == "assistant"] == [[]]
 
 
 def test_kept_responses_are_found_listed_and_forgotten(client, check):
@@ -331,6 +348,25 @@ def test_others_do_not_find_it(server):
         told = refusal(ask, yours, previous_response_id=answer.id)
         assert (told["code"], told["param"]) == ("previous_response_not_found", "previous_response_id")
         assert mine.responses.retrieve(answer.id).id == answer.id
+
+
+async def test_a_key_sees_its_own_responses_if_it_may_make_any(tmp_path):
+    secrets = {name: new_secret() for name in ("ann", "bob", "cat")}
+    keys = [
+        Key(name=name, sha256=digest(secret.encode()), scopes=("models",) if name == "cat" else ("generate",))
+        for name, secret in secrets.items()
+    ]
+    key_file.write(tmp_path / "keys.json", keys)
+    async with serving(keys=tmp_path / "keys.json") as live, aiohttp.ClientSession(live.url) as http:
+        live.engine.answer(live.prompts.tokenizer.encode_text("15"))
+        headers = {name: {"authorization": f"Bearer {secret}"} for name, secret in secrets.items()}
+        async with http.post("/v1/responses", json={"input": SUM}, headers=headers["ann"]) as response:
+            made = (await response.json())["id"]
+        found = {}
+        for name in secrets:
+            async with http.get(f"/v1/responses/{made}", headers=headers[name]) as response:
+                found[name] = response.status
+    assert found == {"ann": 200, "bob": 404, "cat": 403}
 
 
 def test_a_file_keeps_responses_over_a_restart(tmp_path):

@@ -19,6 +19,7 @@ from unmask.serving.security.key_ring import KeyRing
 _OPEN_PATHS = ("/", "/health", "/ready")
 _OPEN_FOLDER = "/playground/"  # a page asks for the key itself, when it needs it
 _METRICS = "/metrics"
+_ANSWERS = "/v1/responses"  # kept ones too: who may not make any has none
 _READING_POSTS = ("/tokenize", "/detokenize", "/count_tokens", "/api/show")  # ends of paths that only tell
 
 
@@ -60,6 +61,8 @@ def needed_scope(method: str, path: str) -> key.Scope:
     """What a request does. Whatever is not known to be harmless generates."""
     if path == _METRICS:
         return "metrics"
+    if path.startswith(_ANSWERS):
+        return "generate"
     if method in ("GET", "HEAD") or path.endswith(_READING_POSTS):
         return "models"
     return "generate"

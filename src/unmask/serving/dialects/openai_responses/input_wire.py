@@ -8,6 +8,7 @@ from pydantic import Discriminator, Field, Tag
 
 from unmask.serving.wire import Only, WireModel
 
+_Id = Annotated[str, Field(max_length=128)]
 _Status = Literal["in_progress", "completed", "incomplete"]
 
 
@@ -35,7 +36,7 @@ class MessageItem(WireModel):
     type: Literal["message"] = "message"
     role: Annotated[str, Only("user", "assistant", "system", "developer")]
     content: Content
-    id: str | None = None
+    id: _Id | None = None
     status: _Status | None = None
     phase: Annotated[Any, Only()] = None
 
@@ -47,7 +48,7 @@ class CallItem(WireModel):
     call_id: str
     name: str
     arguments: str
-    id: str | None = None
+    id: _Id | None = None
     status: _Status | None = None
     namespace: Annotated[Any, Only()] = None
     caller: Annotated[Any, Only()] = None
@@ -60,7 +61,7 @@ class CallOutputItem(WireModel):
     type: Literal["function_call_output"]
     call_id: str
     output: Content
-    id: str | None = None
+    id: _Id | None = None
     status: _Status | None = None
     name: Annotated[Any, Only()] = None
     namespace: Annotated[Any, Only()] = None
@@ -81,7 +82,7 @@ class ReasoningItem(WireModel):
     """The reasoning of an earlier answer. What another server has encrypted cannot be read here."""
 
     type: Literal["reasoning"]
-    id: str | None = None
+    id: _Id | None = None
     summary: _Thoughts | None = None
     content: _Thoughts | None = None
     status: _Status | None = None
