@@ -8,8 +8,6 @@ import pytest
 
 from tests.serving.wire import events
 
-__all__ = ["check"]  # the fixture
-
 QUESTION = [{"role": "user", "content": "What is 7 + 8?"}]
 FIELDS = [
     {},
