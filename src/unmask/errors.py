@@ -101,6 +101,27 @@ class ModelNotFoundError(UnmaskError):
     status = 404
 
 
+class ResponseNotFoundError(UnmaskError):
+    """The response asked for is not kept here: unknown, deleted, too old, or somebody else's."""
+
+    code = "response_not_found"
+    status = 404
+
+
+class PreviousResponseNotFoundError(UnmaskError):
+    """The response that `previous_response_id` names is not kept here, for one of the same reasons."""
+
+    code = "previous_response_not_found"
+    status = 400
+
+
+class StoreError(UnmaskError):
+    """The file that responses are kept in cannot be used: damaged, locked, full, or another program's."""
+
+    code = "store_unusable"
+    status = 500
+
+
 class QueueFullError(UnmaskError):
     """Too many requests are waiting already; try again later."""
 

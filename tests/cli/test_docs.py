@@ -17,6 +17,13 @@ from unmask.serving.extension import GenerationReport, UnmaskOptions
 from unmask.serving.wire import Only
 
 COMMANDS = typer.main.get_command(app).commands
+
+
+def parameters(command) -> list:
+    """Those of a command and of its subcommands."""
+    return [*command.params, *(one for sub in getattr(command, "commands", {}).values() for one in parameters(sub))]
+
+
 HTTP_API = (ROOT / "docs" / "http-api.md").read_text()
 CLI = (ROOT / "docs" / "cli.md").read_text()
 
@@ -24,7 +31,7 @@ CLI = (ROOT / "docs" / "cli.md").read_text()
 @pytest.mark.parametrize("verb", sorted(COMMANDS))
 def test_every_option_and_its_variable_are_described(verb):
     assert f"## `unmask {verb}" in CLI
-    for parameter in COMMANDS[verb].params:
+    for parameter in parameters(COMMANDS[verb]):
         if parameter.param_type_name == "option" and parameter.name != "help":
             assert f"| `{parameter.opts[0]}` | `{parameter.envvar}` |" in CLI
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from unmask.answers.parts import AnswerBuilder, Content, Part, ToolCall, ToolPiece, merged
 from unmask.answers.reading import Reading
@@ -15,7 +15,8 @@ from unmask.events import RequestStats, Sketch, TokenLogprob, WireFinish, wire_f
 class Answer:
     """A finished answer. ``logprobs`` are those of the content's tokens; ``reasoning_tokens`` counts those before.
 
-    ``open_ended``: it was held to a form that goes on anywhere (``Reading``).
+    ``open_ended``: it was held to a form that goes on anywhere (``Reading``). ``parts``: all of it in its order, each
+    part as long as it goes on.
     """
 
     content: str
@@ -24,6 +25,7 @@ class Answer:
     reasoning_tokens: int
     logprobs: list[TokenLogprob] | None
     completion: Completion
+    parts: list[Part]
     open_ended: bool = False
 
     @property
@@ -41,7 +43,8 @@ class AnswerDelta:
     """What an event adds to an answer: ``parts``, none of them empty. ``answer`` is set on the last delta only.
 
     ``stats``, ``frame`` and ``sketch`` are the event's; ``logprobs``, if the request asked for them, are those of the
-    content tokens whose text this delta completes.
+    content tokens whose text this delta completes. ``runs``, one for each of them, tells content apart that other
+    parts come between: the number of runs of content that were over before the token.
     """
 
     parts: list[Part]
@@ -50,6 +53,7 @@ class AnswerDelta:
     sketch: Sketch | None
     logprobs: list[TokenLogprob] | None
     answer: Answer | None
+    runs: list[int] = field(default_factory=list)
 
 
 class AnswerAssembler:
@@ -61,8 +65,11 @@ class AnswerAssembler:
         self._open_ended = reading.open_ended
         self._over = False
         self._whole = AnswerBuilder()
+        self._parts: list[Part] = []
         self._reasoning_tokens = 0
-        self._places: list[bool] = []  # of each token: whether it belongs to the content
+        self._places: list[int | None] = []  # of each token: the run of content that it belongs to, if any
+        self._run = 0
+        self._in_run = False
         self._told = 0
         self._logprobs: list[TokenLogprob] = []
 
@@ -77,16 +84,22 @@ class AnswerAssembler:
         if completion is not None and self._parser is not None:
             parts += self._parser.finish()
         parts = merged(part for part in parts if self._wanted(part))
+        self._parts += parts
         for part in parts:
             self._whole.add(part)
-        logprobs = self._content_logprobs(delta.logprobs)
+        logprobs, runs = self._content_logprobs(delta.logprobs)
         answer = None if completion is None else self._answer(completion)
-        return AnswerDelta(parts, delta.stats, delta.frame, delta.sketch, logprobs, answer)
+        return AnswerDelta(parts, delta.stats, delta.frame, delta.sketch, logprobs, answer, runs)
 
     def _read(self, piece: str) -> list[Part]:
-        if self._parser is not None:
-            return self._parser.feed(piece)
-        return [Content(piece)] if piece else []
+        if self._parser is None:
+            return [Content(piece)] if piece else []
+        parts = self._parser.feed(piece)
+        for part in parts:
+            content = isinstance(part, Content)
+            self._run += self._in_run and not content
+            self._in_run = content
+        return parts
 
     def _wanted(self, part: Part) -> bool:
         """Where one call is wanted, a second one and all that follows it are dropped."""
@@ -95,28 +108,29 @@ class AnswerAssembler:
 
     def _place(self) -> None:
         place = "content" if self._parser is None else self._parser.place
-        self._places.append(place == "content")
+        self._places.append(self._run if place == "content" else None)
         self._reasoning_tokens += place == "reasoning"
 
-    def _content_logprobs(self, entries: list[TokenLogprob] | None) -> list[TokenLogprob] | None:
+    def _content_logprobs(self, entries: list[TokenLogprob] | None) -> tuple[list[TokenLogprob] | None, list[int]]:
         """Entries come in the order of tokens, some later than these."""
         if entries is None:
-            return None
+            return None, []
         places = self._places[self._told : self._told + len(entries)]
         self._told += len(entries)
-        own = [entry for entry, content in zip(entries, places, strict=True) if content]
-        self._logprobs += own
-        return own
+        own = [(entry, run) for entry, run in zip(entries, places, strict=True) if run is not None]
+        found = [entry for entry, _ in own]
+        self._logprobs += found
+        return found, [run for _, run in own]
 
     def _answer(self, completion: Completion) -> Answer:
         whole = self._whole
-        logprobs = None if completion.logprobs is None else self._logprobs
         return Answer(
-            whole.content,
-            whole.reasoning,
-            whole.tool_calls,
-            self._reasoning_tokens,
-            logprobs,
-            completion,
-            self._open_ended,
+            content=whole.content,
+            reasoning=whole.reasoning,
+            tool_calls=whole.tool_calls,
+            reasoning_tokens=self._reasoning_tokens,
+            logprobs=None if completion.logprobs is None else self._logprobs,
+            completion=completion,
+            parts=merged(self._parts),
+            open_ended=self._open_ended,
         )

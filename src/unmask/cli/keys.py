@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -50,8 +51,10 @@ def new(
 
     from unmask.errors import InvalidValueError
     from unmask.serving.security import key_file
-    from unmask.serving.security.key import Key, digest, new_secret
+    from unmask.serving.security.key import NAME, Key, digest, new_secret
 
+    if re.fullmatch(NAME, name) is None:
+        raise InvalidValueError(f"'{name[:64]}' names no key.", hint="A name has 1 to 64 of A-Z a-z 0-9 . _ -")
     secret = new_secret()
     now = datetime.now(UTC).replace(microsecond=0)
     told = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -110,6 +111,10 @@ RequestTimeout = Annotated[
     typer.Option(
         envvar="UNMASK_REQUEST_TIMEOUT", callback=seconds, help="Seconds a request may take in all; 0 sets no limit."
     ),
+]
+Store = Annotated[
+    Path | None,
+    typer.Option(envvar="UNMASK_STORE", metavar="FILE", help="Keep responses in this file; else they stay in memory."),
 ]
 ServiceClasses = Annotated[
     list[str],

@@ -38,7 +38,7 @@ def serve(
     allowed_origin: security.AllowedOrigin = [],  # noqa: B006
     grace: security.Grace = 30,
     access_log: security.AccessLog = True,
-    max_connections: security.MaxConnections = 1000,
+    max_connections: security.MaxConnections = 900,
     receive_timeout: security.ReceiveTimeout = 30,
     adapter: options.Adapter = None,
     lora: options.Lora = [],  # noqa: B006 (typer wants a list)
@@ -51,6 +51,7 @@ def serve(
     max_waiting: options.MaxWaiting = 128,
     queue_timeout: options.QueueTimeout = 300,
     request_timeout: options.RequestTimeout = 0,
+    store: options.Store = None,
     service_class: options.ServiceClasses = [],  # noqa: B006
     max_rows: options.MaxRows = 4096,
     draft_rows: options.DraftRows = 512,
@@ -106,6 +107,7 @@ def serve(
         access_log=access_log,
         max_connections=max_connections,
         receive_seconds=receive_timeout,
+        store=store,
     )
     announce = partial(_announce, secured=api_key is not None or keys is not None)
     try:

@@ -25,6 +25,8 @@ from unmask.engine.process import ProcessEngine
 from unmask.errors import InvalidValueError, PortBusyError
 from unmask.serving.app import create_app
 from unmask.serving.http_protocol import ConnectionLimits, bounded_protocol
+from unmask.serving.response_store import ResponseStore
+from unmask.serving.security import key_file
 from unmask.serving.served_model import ServedModel
 from unmask.serving.settings import ServerSettings
 
@@ -79,8 +81,13 @@ async def run_server(
 ) -> None:
     """Serve until SIGINT or SIGTERM; ``announce`` is called with model and URL once requests are taken."""
     configure_log()
+    if settings.keys is not None:
+        key_file.read(settings.keys)  # before the model loads: a broken one ends the server
     checkpoint = open_checkpoint(options.model)
-    with contextlib.closing(claim(settings.host, settings.port)) as listener:
+    with (
+        contextlib.closing(ResponseStore(settings.store)) as responses,
+        contextlib.closing(claim(settings.host, settings.port)) as listener,
+    ):
         this = asyncio.current_task()
         assert this is not None
         _on_signal(this.cancel)
@@ -93,7 +100,7 @@ async def run_server(
             model = ServedModel(engine, prompts, name=name, capacity=capacity, timeouts=settings.timeouts)
             model.metrics.loaded(time.monotonic() - begun)
             url = _url(listener)
-            config = server_config(create_app(model, settings), settings)
+            config = server_config(create_app(model, settings, responses), settings)
             server = _Server(config, model, settings.grace_seconds, lambda: announce(model, url))
             _on_signal(partial(server.handle_exit, signal.SIGINT, None))  # a second signal ends the grace
             try:
@@ -151,7 +158,7 @@ def server_config(app: FastAPI, settings: ServerSettings) -> uvicorn.Config:
         http=bounded_protocol(limits, app.state.errors),
         ws="none",
         lifespan="off",
-        log_level="warning",
+        log_level="error",
         access_log=False,
         server_header=False,
         proxy_headers=False,

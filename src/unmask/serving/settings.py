@@ -15,7 +15,7 @@ class ServerSettings:
     ``served_name``: the model's name on the wire; None takes the checkpoint's. ``max_waiting``: requests that
     may wait beyond those running. ``timeouts``: how long requests may wait, and take. ``max_body_bytes``: more than a
     context holds, and little enough to be checked while other requests wait. ``keep_alive_seconds``: silence on a
-    stream before a comment line is sent.
+    stream before a comment line is sent. ``store``: the file that responses are kept in; None keeps them in memory.
 
     ``api_key`` opens everything, ``keys`` is a file of keys; without both everybody may do everything.
     ``allowed_hosts``: names of this server besides its address; ``allowed_origins``: sites whose pages may use it; "*"
@@ -37,6 +37,7 @@ class ServerSettings:
     allowed_origins: tuple[str, ...] = ()
     grace_seconds: float = 30.0
     access_log: bool = False
-    max_connections: int = 1000
+    max_connections: int = 900
     receive_seconds: float = 30.0
     stall_seconds: float = 60.0
+    store: Path | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import ClassVar, Protocol
 
 import msgspec
@@ -52,13 +52,21 @@ class StreamEncoder(Protocol):
 class EventStream(Response):
     """Runs an admission and sends its answers as they come. When the client leaves, all ends at once."""
 
-    def __init__(self, admission: Admission, encoder: StreamEncoder, keep_alive_seconds: float) -> None:
+    def __init__(
+        self,
+        admission: Admission,
+        encoder: StreamEncoder,
+        keep_alive_seconds: float,
+        before_end: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """``before_end``: what is to be done once all answers are there, before the last events tell so."""
         headers = {"cache-control": "no-cache", "x-accel-buffering": "no"}
         super().__init__(headers=headers, media_type=encoder.media_type)
         del self.headers["content-length"]
         self._admission = admission
         self._encoder = encoder
         self._keep_alive_seconds = keep_alive_seconds
+        self._before_end = before_end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the response. What fails before its first byte is an HTTP error, then an event in the stream."""
@@ -89,6 +97,8 @@ class EventStream(Response):
                 continue
             for event in self._encoder.step(number, delta):
                 await _send(send, event)
+        if self._before_end is not None:
+            await self._before_end()
         for event in self._encoder.end():
             await _send(send, event)
 

@@ -19,7 +19,9 @@ DEFAULT_SCOPES: tuple[Scope, ...] = ("generate", "models")
 KEY_PREFIX = "unmask_"  # so that people, and tools that look for leaked secrets, know one when they see it
 _SECRET_BYTES = 32
 
-_Name = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")]
+NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+
+_Name = Annotated[str, Meta(pattern=rf"\A{NAME}\Z")]
 _Digest = Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
 _Limit = Annotated[int, Meta(ge=1, le=10**12)]
 _Time = Annotated[datetime, Meta(tz=True)]

@@ -55,16 +55,22 @@ def read(path: Path) -> tuple[list[Key], Stamp]:
 
 
 def write(path: Path, keys: list[Key]) -> None:
-    """Put ``keys`` in the file, all at once: who reads it meanwhile reads the old ones. Only its owner may read it."""
+    """Put ``keys`` in the file, all at once: who reads it meanwhile reads the old ones. Only its owner may read it.
+
+    Raises ``InvalidKeyFileError``.
+    """
     text = msgspec.json.format(msgspec.json.encode(KeyFile(keys)), indent=2) + b"\n"
-    handle, name = tempfile.mkstemp(dir=path.resolve().parent, prefix=f".{path.name}.")  # mode 0600
     try:
-        with open(handle, "wb") as file:
-            file.write(text)
-        os.replace(name, path.resolve())
-    except OSError:
-        os.unlink(name)
-        raise
+        handle, name = tempfile.mkstemp(dir=path.resolve().parent, prefix=f".{path.name}.")  # mode 0600
+        try:
+            with open(handle, "wb") as file:
+                file.write(text)
+            os.replace(name, path.resolve())
+        except OSError:
+            os.unlink(name)
+            raise
+    except OSError as error:
+        raise InvalidKeyFileError(f"Cannot write the key file {path}: {error.strerror}.") from None
 
 
 def _check_names(keys: list[Key], path: Path) -> None:

@@ -8,12 +8,14 @@ from starlette.responses import Response
 from unmask.serving.body import JsonRoute
 from unmask.serving.chat import admit_chat, encode_chat
 from unmask.serving.connection import unless_disconnected
+from unmask.serving.description import EVENTS, responses
 from unmask.serving.dialects.openai_chat.encode import encode
 from unmask.serving.dialects.openai_chat.mercury import MercuryStream
 from unmask.serving.dialects.openai_chat.parse import ParsedChat, parse
 from unmask.serving.dialects.openai_chat.stream import ChatStream
-from unmask.serving.dialects.openai_chat.wire import ChatRequest
+from unmask.serving.dialects.openai_chat.wire import ChatCompletion, ChatRequest
 from unmask.serving.dialects.openai_common.encode import Head, json_response
+from unmask.serving.dialects.openai_common.envelope import ErrorEnvelope
 from unmask.serving.extension import report_headers
 from unmask.serving.fields import field_names
 from unmask.serving.served_model import Served, ServedModel
@@ -23,7 +25,7 @@ from unmask.serving.tenant import tenant_of
 router = APIRouter(route_class=JsonRoute)
 
 
-@router.post("/v1/chat/completions")
+@router.post("/v1/chat/completions", responses=responses(ErrorEnvelope, ChatCompletion, EVENTS))
 async def create_chat_completion(body: ChatRequest, request: Request, model: Served) -> Response:
     """Answer a conversation, streamed or at once."""
     name, variant = model.find(body.model)

@@ -6,27 +6,17 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
-from pydantic import BeforeValidator
-from pydantic_core import PydanticCustomError
 
 from unmask.events import WireFinish
 from unmask.serving.dialects.openai_chat.tools import Choice as ToolsChoice
 from unmask.serving.dialects.openai_chat.tools import Tools
+from unmask.serving.dialects.openai_common.logprobs import Logprob
 from unmask.serving.dialects.openai_common.messages import Messages
-from unmask.serving.dialects.openai_common.wire import OpenAIRequest, Usage
+from unmask.serving.dialects.openai_common.wire import Labels, OpenAIRequest, Usage
 from unmask.serving.extension import GenerationReport
 from unmask.serving.wire import Only
 
-
-def _few(labels: Any) -> Any:
-    """Checked before the labels themselves, of which a body can hold very many."""
-    if isinstance(labels, dict) and len(labels) > 16:
-        raise PydanticCustomError("too_long", "it holds more than 16 labels")
-    return labels
-
-
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
-Labels = Annotated[dict[str, str], BeforeValidator(_few)]
 
 
 class ChatRequest(OpenAIRequest):
@@ -59,27 +49,10 @@ class ChatRequest(OpenAIRequest):
     web_search_options: Annotated[Any, Only()] = None
 
 
-class TopLogprob(msgspec.Struct, frozen=True):
-    """A token that could have been. ``token`` is its text by itself; ``bytes`` are exact for parts of characters."""
-
-    token: str
-    logprob: float
-    bytes: list[int]
-
-
-class ChatLogprob(msgspec.Struct, frozen=True):
-    """A token of the answer, and the likeliest ones at its place."""
-
-    token: str
-    logprob: float
-    bytes: list[int]
-    top_logprobs: list[TopLogprob]
-
-
 class ChatLogprobs(msgspec.Struct, frozen=True):
     """``choices[].logprobs``."""
 
-    content: list[ChatLogprob]
+    content: list[Logprob]
     refusal: None = None
 
 

@@ -95,15 +95,16 @@ def _parse(message: Message, path: str, called: dict[str, str]) -> dict[str, Any
 
 
 def _call(call: CalledTool, path: str) -> dict[str, Any]:
-    """Templates take arguments as an object."""
+    return template_call(call.id, call.function.name, call.function.arguments, f"{path}.function.arguments")
+
+
+def template_call(call_id: str, name: str, arguments: str, path: str) -> dict[str, Any]:
+    """A call as templates take it, ``arguments`` as an object. Raises ``InvalidValueError`` if they are none."""
     try:
-        arguments = msgspec.json.decode(call.function.arguments or "{}", type=dict[str, Any])
+        decoded = msgspec.json.decode(arguments or "{}", type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError):
-        raise InvalidValueError(
-            f"'{path}.function.arguments' is no JSON object.", param=f"{path}.function.arguments"
-        ) from None
-    function = {"name": call.function.name, "arguments": arguments}
-    return {"id": call.id, "type": "function", "function": function}
+        raise InvalidValueError(f"'{path}' is no JSON object.", param=path) from None
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": decoded}}
 
 
 def _text(content: Content) -> str:

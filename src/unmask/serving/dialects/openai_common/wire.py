@@ -7,36 +7,32 @@ from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
-from pydantic import BeforeValidator, Discriminator, Field, Tag
+from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from unmask.answers.answer import Answer
 from unmask.params import MAX_BIASES
 from unmask.serving.dialects.openai_common.response_format import ResponseFormat
 from unmask.serving.extension import FrameExtension, GenerationReport, UnmaskOptions
+from unmask.serving.stop import Stop
 from unmask.serving.wire import Only, WireModel
-
-_StopString = Annotated[str, Field(min_length=1, max_length=1024)]
-_StopStrings = Annotated[list[_StopString], Field(max_length=16, fail_fast=True)]
 
 MAX_COPIES = 128  # answers to one prompt, as OpenAI's endpoints have it
 
 
-def _is_list(value: Any) -> str:
-    return "<many>" if isinstance(value, list) else "<one>"
+def _at_most(most: int, what: str) -> BeforeValidator:
+    """Checked before the entries themselves, of which a body can hold very many."""
+
+    def check(entries: Any) -> Any:
+        if isinstance(entries, dict) and len(entries) > most:
+            raise PydanticCustomError("too_long", "it holds more than {most} {what}", {"most": most, "what": what})
+        return entries
+
+    return BeforeValidator(check)
 
 
-Stop = Annotated[Annotated[_StopString, Tag("<one>")] | Annotated[_StopStrings, Tag("<many>")], Discriminator(_is_list)]
-
-
-def _few(biases: Any) -> Any:
-    """Checked before the biases themselves, of which a body can hold very many."""
-    if isinstance(biases, dict) and len(biases) > MAX_BIASES:
-        raise PydanticCustomError("too_long", "it has more than {most} entries", {"most": MAX_BIASES})
-    return biases
-
-
-Biases = Annotated[dict[str, float], BeforeValidator(_few)]
+Biases = Annotated[dict[str, float], _at_most(MAX_BIASES, "biases")]
+Labels = Annotated[dict[str, str], _at_most(16, "labels")]
 
 
 class StreamOptions(WireModel):

@@ -7,11 +7,13 @@ from starlette.responses import Response
 
 from unmask.serving.body import JsonRoute
 from unmask.serving.connection import unless_disconnected
+from unmask.serving.description import EVENTS, responses
 from unmask.serving.dialects.openai_common.encode import Head, json_response
+from unmask.serving.dialects.openai_common.envelope import ErrorEnvelope
 from unmask.serving.dialects.openai_completions.encode import encode
 from unmask.serving.dialects.openai_completions.parse import parse
 from unmask.serving.dialects.openai_completions.stream import CompletionStream
-from unmask.serving.dialects.openai_completions.wire import CompletionRequest
+from unmask.serving.dialects.openai_completions.wire import CompletionRequest, CompletionResponse
 from unmask.serving.extension import report_headers
 from unmask.serving.fields import field_names
 from unmask.serving.served_model import Served
@@ -21,7 +23,7 @@ from unmask.serving.tenant import tenant_of
 router = APIRouter(route_class=JsonRoute)
 
 
-@router.post("/v1/completions")
+@router.post("/v1/completions", responses=responses(ErrorEnvelope, CompletionResponse, EVENTS))
 async def create_completion(body: CompletionRequest, request: Request, model: Served) -> Response:
     """Continue each prompt, streamed or at once."""
     name, variant = model.find(body.model)
