@@ -51,6 +51,7 @@ class TestAnyCut:
         assert read(text, GEMMA4, cuts, opened=opened) == whole
         assert read(text, GEMMA4, range(1, len(text)), opened=opened) == whole
 
+    @settings(deadline=None)
     @given(cut_texts(QWEN_PIECES))
     def test_no_word_is_lost_or_doubled(self, text_and_cuts):
         text, cuts = text_and_cuts
@@ -64,11 +65,13 @@ class TestAnyCut:
         text, cuts = text_and_cuts
         assert read(text, QWEN, cuts, forced=True) == read(text, QWEN, forced=True)
 
+    @settings(deadline=None)
     @given(st.text(alphabet='ab<> \n{}"\\'))
     def test_text_without_markers_stays_as_it_is(self, text):
         assert build(read(text, QWEN))[0] == text
         assert build(read(text, GEMMA4))[0] == text
 
+    @settings(deadline=None)
     @given(cut_texts(QWEN_PIECES))
     def test_without_a_syntax_everything_is_content_at_once(self, text_and_cuts):
         text, cuts = text_and_cuts

@@ -10,20 +10,21 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 
 import numpy as np
 import pytest
 
 from tests.bench.replay import ask_one_by_one
-from tests.bench.slices import cut_log, replay_slice, speeds, steady, write_trace
+from tests.bench.slices import Slice, cut_log, replay_slice, speeds, steady, write_trace
 from tests.cli.test_run import UNMASK
 from tests.serving.processes import environment, serve
 from unmask.checkpoints.directory import EMBEDDED_MODEL
 
-SLICES = 30
 REQUESTS = 20  # in a slice
 USUAL = 1.25  # the machine is as fast as usual if its steps take so many times as long, or as short, at most
-ENOUGH = 10  # slices to compare; fewer, and the test tells nothing
+WANTED, ENOUGH = 20, 8  # slices to compare; if there are fewer than enough, the test tells nothing
+LONGEST = 480  # seconds until it makes do with what it has
 RULE = "low_confidence"  # one token per forward: requests of 16 to 64 forwards
 QUESTIONS = [
     "What is 7 + 8?",
@@ -47,6 +48,10 @@ def simulate(*arguments: str) -> dict:
     return json.loads(done.stdout)
 
 
+async def take(url: str, rate: float, seed: list[int]) -> Slice:
+    return await replay_slice(url, QUESTIONS, rate, REQUESTS, seed, rule=RULE)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("load", [0.9, 1.3])  # of what the server does one request at a time
@@ -57,11 +62,11 @@ async def test_a_replayed_trace_takes_as_long_as_simulated(tmp_path, load):
         await ask_one_by_one(server.url, QUESTIONS, rule=RULE)
         alone = await ask_one_by_one(server.url, QUESTIONS, rule=RULE)
         rate = load / float(np.mean([answer.total for answer in alone]))
-        slices = [
-            await replay_slice(server.url, QUESTIONS, rate, REQUESTS, [number % 2, number], rule=RULE)
-            for number in range(2 * SLICES + 1)
-        ]
-    measuring, compared = slices[::2], slices[1::2]
+        measuring, compared = [await take(server.url, rate, [0, 0])], []
+        until = time.monotonic() + LONGEST
+        while len(steady(speeds(log, measuring), USUAL)) < WANTED and time.monotonic() < until:
+            compared.append(await take(server.url, rate, [1, len(compared)]))
+            measuring.append(await take(server.url, rate, [0, len(measuring)]))
     assert [answer.forwards for part in compared for answer in part.answers] == [
         alone[question].forwards for part in compared for question in part.chosen
     ]

@@ -14,7 +14,7 @@ from unmask.decoding.canvas import Canvas
 from unmask.decoding.propose import Score
 from unmask.decoding.rules import scoring_of
 from unmask.decoding.windows import Decision
-from unmask.engine import sketch
+from unmask.engine import sketch, wire
 from unmask.engine.sketch import Sketchbook, scored_by
 from unmask.events import NO_TOKEN
 from unmask.params import RULE_TRAITS, GenerationParams
@@ -44,7 +44,7 @@ def run(loop, prompt, **params):
     submit(loop, "only", prompt, **params)
     events, results = [], {}
     while not loop.idle:
-        report = loop.step()
+        report = wire.unpack_message(wire.pack(loop.step())[wire.HEADER.size :])  # as another process gets it
         absorb(report, results)
         events += report.events
     return events, results["only"].ids

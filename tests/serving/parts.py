@@ -12,7 +12,7 @@ from unmask.checkpoints.directory import EMBEDDED_MODEL
 from unmask.checkpoints.prompts import PromptEncoder
 from unmask.engine.completion import TextRequest
 from unmask.engine.text import TextAssembler
-from unmask.events import CanvasEvent, RequestStats
+from unmask.events import CanvasEvent, RequestStats, TokenLogprob
 from unmask.params import GenerationParams
 from unmask.resolve import resolve
 
@@ -42,9 +42,10 @@ def deltas(
     stop: tuple[str, ...] = (),
     finish: str = "stop",
     frames: bool = False,
+    logprobs: bool = False,
 ) -> list[AnswerDelta]:
     """What a dialect is given of an answer of ``ids`` that comes in events cut at ``borders``."""
-    params = resolve(GenerationParams(seed=1), MODEL, 3)
+    params = resolve(GenerationParams(seed=1, logprobs=0 if logprobs else None), MODEL, 3)
     text = TextAssembler(TOKENIZER, TextRequest([1, 2, 3], params, stop, shown=reading.shown))
     answer = AnswerAssembler(reading)
     found = []
@@ -53,6 +54,8 @@ def deltas(
         stats = RequestStats(forwards=len(found) + 1, blocks=1, committed=end + 1)
         frame = [*ids[:end], MODEL.mask_id] if frames else None
         event = CanvasEvent("0", ids[start:end], stats, finish if last else None, last and finish == "stop", frame)
+        if logprobs:
+            event.logprobs = [TokenLogprob(token, -float(number), []) for number, token in enumerate(ids)][start:end]
         found.append(answer.feed(text.feed(event)))
         if found[-1].answer is not None:
             break

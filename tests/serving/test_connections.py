@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import socket
 import time
@@ -12,6 +13,8 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.serving.fakes import FakeServer, finished, serving, until
 from unmask.serving import http_protocol
@@ -166,6 +169,42 @@ async def test_a_head_without_end_is_not_kept(begin):
         assert sent < 2**22  # the kernel's buffers hold some
         with contextlib.suppress(ConnectionResetError):  # it was closed while more was on its way
             assert (await answer(reader))[1]["error"]["code"] == "headers_too_large"
+
+
+REQUESTS = (
+    b"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    b'content-length: 15\r\n\r\n{"prompt": "a"}'
+    b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n"
+)
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    cuts=st.lists(st.integers(0, len(REQUESTS)), max_size=6),
+    junk=st.binary(min_size=1, max_size=60),
+    at=st.floats(0, 1),
+)
+def test_bytes_come_as_they_like(cuts, junk, at):
+    """Cut anywhere, requests get their answers; spoilt anywhere, the connection ends, and the server goes on."""
+
+    async def talk() -> None:
+        async with serving(receive_seconds=5) as fake:
+            fake.engine.answer([40])
+            async with connected(fake) as (reader, writer):
+                borders = [0, *sorted(cuts), len(REQUESTS)]
+                for begin, end in itertools.pairwise(borders):
+                    writer.write(REQUESTS[begin:end])
+                    await asyncio.sleep(0.001)
+                assert [(await answer(reader))[0] for _ in range(2)] == [200, 200]
+            async with connected(fake) as (reader, writer):
+                place = round(at * len(REQUESTS))
+                writer.write(REQUESTS[:place] + junk + REQUESTS[place:])
+                writer.write_eof()
+                await asyncio.wait_for(reader.read(), 4)
+            async with aiohttp.ClientSession() as session, session.get(f"{fake.url}/health") as response:
+                assert response.status == 200
+
+    asyncio.run(talk())
 
 
 async def test_what_is_no_http_is_told_so_as_other_errors_are():

@@ -42,18 +42,26 @@ def _loose(tool: Tool, markers: ToolSyntax) -> str:
 
 
 def text_without(marker: str) -> str:
-    """Any text that does not hold ``marker``, whose first character must occur in it once.
+    """Any text that does not hold ``marker``, of ASCII characters, the first of which occurs in it once.
 
     After n characters of the marker, another character than its next one leads out of it, or, if it is the first one,
-    to its beginning again.
+    to its beginning again. Characters beyond ASCII lead out from everywhere, by one way: each of its own would make
+    the automaton several times as large.
     """
     first, rest = marker[0], marker[1:]
     assert first not in rest, "it would have to be looked for from within itself"
     again = out = partly = ""
     for place, character in reversed(list(enumerate(rest, 1))):
-        other = f"[^{escape(first)}{escape(character)}]"
-        last = place == len(rest)
+        other, last = _ascii_but(first, character), place == len(rest)
         again = first if last else f"(?:{first}|{escape(character)}{again})"
         out = other if last else f"(?:{other}|{escape(character)}{out})"
         partly = "" if last else f"(?:{escape(character)}{partly})?"
-    return f"(?:[^{first}]|{first}{again}*{out})*(?:{first}{again}*{partly})?"
+    begun = f"{first}{again}*"
+    return rf"(?:{_ascii_but(first)}|{begun}{out}|(?:{begun}{partly})?[^\x00-\x7f])*(?:{begun}{partly})?"
+
+
+def _ascii_but(*characters: str) -> str:
+    codes = sorted(map(ord, characters))
+    ends = zip([0, *(code + 1 for code in codes)], [*(code - 1 for code in codes), 0x7F], strict=True)
+    ranges = [rf"\x{low:02x}-\x{high:02x}" for low, high in ends if low <= high]
+    return f"[{''.join(ranges)}]"

@@ -38,7 +38,7 @@ def serve(
     allowed_origin: security.AllowedOrigin = [],  # noqa: B006
     grace: security.Grace = 30,
     access_log: security.AccessLog = True,
-    max_connections: security.MaxConnections = 1000,
+    max_connections: security.MaxConnections = 900,
     receive_timeout: security.ReceiveTimeout = 30,
     adapter: options.Adapter = None,
     lora: options.Lora = [],  # noqa: B006 (typer wants a list)

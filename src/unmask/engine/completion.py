@@ -28,7 +28,7 @@ class Completion:
     """A finished answer. ``completion_tokens`` counts the closing end token; ``applied`` are the parameters used.
 
     ``logprobs``: one for each token of the text, if the request asked for them; those of a stop string and what follows
-    it are left out.
+    it are left out. ``stopped_by``: the stop string that ended the text, if one did.
     """
 
     text: str
@@ -40,6 +40,7 @@ class Completion:
     applied: DecodingParams
     terms: Terms = PLAIN
     logprobs: list[TokenLogprob] | None = None
+    stopped_by: str | None = None
 
     @property
     def tokens_per_forward(self) -> float:

@@ -73,7 +73,7 @@ class Sketchbook:
         shown = slice(0, min(seen, len(masked)))
         return Sketch(
             tail=len(masked) - shown.stop,
-            committed=max(canvas.decided - self._prompt, 0),
+            committed=max(int(canvas.decided) - self._prompt, 0),
             end=end - self._prompt,
             block_length=length,
             first_block=first_block,

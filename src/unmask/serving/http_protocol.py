@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import structlog
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -19,6 +20,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from unmask.errors import InvalidValueError, TooManyConnectionsError
 from unmask.serving.errors import ErrorResponder
+
+_log = structlog.get_logger()
 
 _MOST_UNFINISHED = 2**17  # bytes of a head that is not there yet
 _SPARE_SECONDS = 5.0  # what the middleware, which can tell of a late body, has before the connection is cut
@@ -111,6 +114,9 @@ class BoundedProtocol(HttpToolsProtocol):
             self._stall = None
         super().resume_writing()
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Nothing to warn of: it is answered as an ordinary request."""
+
     def send_400_response(self, msg: str) -> None:
         """uvicorn could make nothing of what came."""
         self._refuse(InvalidValueError("This is not a valid HTTP request."))
@@ -153,6 +159,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def _problem(self, path: str, error: Exception) -> Response:
+        _log.warning("refused", client=self.client[0] if self.client else "", reason=str(error))
         response = self._errors.response(path if path.startswith("/") else "/", error)
         response.headers["connection"] = "close"
         return response

@@ -158,7 +158,7 @@ def server_config(app: FastAPI, settings: ServerSettings) -> uvicorn.Config:
         http=bounded_protocol(limits, app.state.errors),
         ws="none",
         lifespan="off",
-        log_level="warning",
+        log_level="error",
         access_log=False,
         server_header=False,
         proxy_headers=False,

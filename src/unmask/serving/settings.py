@@ -37,7 +37,7 @@ class ServerSettings:
     allowed_origins: tuple[str, ...] = ()
     grace_seconds: float = 30.0
     access_log: bool = False
-    max_connections: int = 1000
+    max_connections: int = 900
     receive_seconds: float = 30.0
     stall_seconds: float = 60.0
     store: Path | None = None

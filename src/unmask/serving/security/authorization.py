@@ -16,13 +16,14 @@ from unmask.serving.security import key
 from unmask.serving.security.account import KeyAccount
 from unmask.serving.security.key_ring import KeyRing
 
-_OPEN_PATHS = ("/health", "/ready")
+_OPEN_PATHS = ("/", "/health", "/ready")
+_OPEN_FOLDER = "/playground/"  # a page asks for the key itself, when it needs it
 _METRICS = "/metrics"
 _READING_POSTS = ("/tokenize", "/detokenize", "/count_tokens", "/api/show")  # ends of paths that only tell
 
 
 class Authorization:
-    """Asks for a key everywhere but at health and readiness; at the metrics only if there is a key file.
+    """Asks for a key everywhere but at the playground page, health and readiness; at metrics if there is a key file.
 
     A key comes as ``Authorization: Bearer <key>`` or ``x-api-key: <key>``. The request's ledger charges its account.
     """
@@ -36,7 +37,7 @@ class Authorization:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        if scope["type"] != "http" or scope["path"] in self._open:
+        if scope["type"] != "http" or scope["path"] in self._open or scope["path"].startswith(_OPEN_FOLDER):
             return await self._app(scope, receive, send)
         account: KeyAccount | None = None
 

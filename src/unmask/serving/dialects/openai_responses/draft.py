@@ -8,7 +8,7 @@ import msgspec
 import structlog
 from msgspec.structs import replace
 
-from unmask.answers.answer import AnswerDelta
+from unmask.answers.answer import Answer, AnswerDelta
 from unmask.engine.text import CellDecoder
 from unmask.errors import StoreError
 from unmask.serving.admission import Admission
@@ -26,6 +26,7 @@ class Draft:
 
     def __init__(self, response: Response, conversation: Sequence[Item], cells: CellDecoder) -> None:
         self.response = response
+        self.answer: Answer | None = None
         self._conversation = conversation
         self._writer = OutputWriter(response.id.removeprefix("resp_"), cells)
 
@@ -38,14 +39,16 @@ class Draft:
         """Add ``delta``; gives the events that tell of it."""
         told = self._writer.write(delta)
         if delta.answer is not None:
+            self.answer = delta.answer
             self.response = finish(self.response, delta.answer, self._writer.output)
         return told
 
-    async def read(self, admission: Admission) -> None:
-        """Write all that comes of ``admission``."""
-        while not admission.finished:
+    async def read(self, admission: Admission) -> Answer:
+        """Write all that comes of ``admission``: one answer."""
+        while self.answer is None:
             _, delta = await admission.next()
             self.write(delta)
+        return self.answer
 
     async def keep(self, store: ResponseStore, owner: str) -> None:
         """Keep the finished response for ``owner``, if it shall be kept.

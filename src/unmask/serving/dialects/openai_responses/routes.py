@@ -21,6 +21,7 @@ from unmask.serving.dialects.openai_responses.parse import own_names, parse
 from unmask.serving.dialects.openai_responses.response import begin
 from unmask.serving.dialects.openai_responses.stream import ResponseEvents
 from unmask.serving.dialects.openai_responses.wire import ItemsQuery, ResponseRequest, RetrieveQuery
+from unmask.serving.extension import report_headers
 from unmask.serving.fields import field_names
 from unmask.serving.served_model import Served
 from unmask.serving.sse import EventStream
@@ -56,9 +57,9 @@ async def create_response(body: ResponseRequest, request: Request, model: Served
             admission, ResponseEvents(draft, model.cells), seconds, lambda: draft.keep(kept.store, kept.owner)
         )
     with admission.running():
-        await unless_disconnected(request.receive, draft.read(admission))
+        answer = await unless_disconnected(request.receive, draft.read(admission))
     await draft.keep(kept.store, kept.owner)
-    return json_response(draft.response)
+    return json_response(draft.response, report_headers([answer]))
 
 
 @router.get("/v1/responses/{response_id}")

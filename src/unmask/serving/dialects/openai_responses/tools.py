@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from pydantic import Discriminator, Field, Tag
 
-from unmask.answers.tools import Tool, ToolChoice
+from unmask.answers.tools import MAX_TOOLS, Tool, ToolChoice
 from unmask.serving.wire import Only, WireModel
 
 
@@ -37,7 +37,7 @@ def _kind(choice: Any) -> str:
 
 _Mode = Annotated[Literal["none", "auto", "required"], Tag("<mode>")]
 
-Tools = Annotated[list[FunctionTool], Field(max_length=128, fail_fast=True)]
+Tools = Annotated[list[FunctionTool], Field(max_length=MAX_TOOLS, fail_fast=True)]
 Choice = Annotated[_Mode | Annotated[NamedChoice, Tag("<named>")], Discriminator(_kind)]
 
 
