@@ -11,6 +11,11 @@ from unmask.serving.access_log import AccessLog
 from unmask.serving.dialects.anthropic_messages import models as anthropic_models
 from unmask.serving.dialects.anthropic_messages import routes as anthropic_messages
 from unmask.serving.dialects.anthropic_messages.envelope import envelope as anthropic_envelope
+from unmask.serving.dialects.ollama import catalog as ollama_models
+from unmask.serving.dialects.ollama import refused as ollama_refused
+from unmask.serving.dialects.ollama import routes as ollama
+from unmask.serving.dialects.ollama import running as ollama_running
+from unmask.serving.dialects.ollama.envelope import envelope as ollama_envelope
 from unmask.serving.dialects.openai_chat import routes as openai_chat
 from unmask.serving.dialects.openai_common import models as openai_models
 from unmask.serving.dialects.openai_common.envelope import envelope as openai_envelope
@@ -43,9 +48,10 @@ def create_app(model: ServedModel, settings: ServerSettings, responses: Response
     app.state.responses = ResponseStore() if responses is None else responses
     app.include_router(anthropic_models.router)  # before OpenAI's, which have the same paths
     rooms = (openai_chat, openai_completions, openai_responses, openai_models, vllm_tokenizer, health)
-    for room in (anthropic_messages, *rooms):
+    others = (anthropic_messages, ollama, ollama_models, ollama_refused, ollama_running)
+    for room in (*others, *rooms):
         app.include_router(room.router)
-    errors = ErrorResponder({"/": openai_envelope, "/v1/messages": anthropic_envelope})
+    errors = ErrorResponder({"/": openai_envelope, "/v1/messages": anthropic_envelope, "/api/": ollama_envelope})
     errors.install(app)
     app.state.errors = errors
     _surround(app, model, settings, errors)
