@@ -56,7 +56,7 @@ def read(body: Body) -> Answer:
 MESSAGES = Dialect(
     "messages",
     "/v1/messages",
-    "anthropic",
+    "anthropic_messages",
     put,
     read,
     finishes={

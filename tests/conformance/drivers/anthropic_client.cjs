@@ -32,6 +32,7 @@ async function stream(client, request, seen) {
       seen.finish = event.delta.stop_reason;
       seen.usage[1] = event.usage.output_tokens;
     }
+    if (event.type === "dllm_canvas") seen.frames += 1;
   }
 }
 
@@ -44,6 +45,7 @@ function piece(delta, seen) {
 async function helper(client, request, seen) {
   const events = client.messages.stream(request);
   for await (const event of events) {
+    if (event.type === "dllm_canvas") seen.frames += 1;
     if (event.type !== "content_block_delta") continue;
     if (event.delta.type === "thinking_delta") seen.thoughts.push(event.delta.thinking);
     if (event.delta.type === "text_delta") seen.add(event.delta.text);

@@ -12,11 +12,15 @@ from unmask.params import GenerationParams
 from unmask.serving.body import JsonRoute
 from unmask.serving.chat import admit_chat, encode_chat
 from unmask.serving.connection import unless_disconnected
+from unmask.serving.description import EVENTS, responses
 from unmask.serving.dialects.anthropic_messages.encode import Head, encode
+from unmask.serving.dialects.anthropic_messages.envelope import ErrorEnvelope
+from unmask.serving.dialects.anthropic_messages.message import Message
 from unmask.serving.dialects.anthropic_messages.parse import names, parse, parse_chat
 from unmask.serving.dialects.anthropic_messages.stream import MessageStream
 from unmask.serving.dialects.anthropic_messages.tools import eager_tools
 from unmask.serving.dialects.anthropic_messages.wire import CountRequest, MessagesRequest
+from unmask.serving.extension import report_headers
 from unmask.serving.fields import field_names
 from unmask.serving.served_model import Served
 from unmask.serving.sse import EventStream
@@ -27,7 +31,7 @@ _EAGER = "fine-grained-tool-streaming"  # the name of a beta, with a date
 router = APIRouter(route_class=JsonRoute)
 
 
-@router.post("/v1/messages")
+@router.post("/v1/messages", responses=responses(ErrorEnvelope, Message, EVENTS))
 async def create_message(body: MessagesRequest, request: Request, model: Served) -> Response:
     """Answer a conversation, streamed or at once."""
     name, variant = model.find(body.model)
@@ -46,10 +50,11 @@ async def create_message(body: MessagesRequest, request: Request, model: Served)
         return EventStream(admission, encoder, request.app.state.settings.keep_alive_seconds)
     with admission.running():
         (answer,) = await unless_disconnected(request.receive, admission.answers())
-        return Response(msgspec.json.encode(encode(head, answer)), media_type="application/json")
+        whole = msgspec.json.encode(encode(head, answer))
+        return Response(whole, headers=report_headers([answer]), media_type="application/json")
 
 
-@router.post("/v1/messages/count_tokens")
+@router.post("/v1/messages/count_tokens", responses=responses(ErrorEnvelope))
 async def count_tokens(body: CountRequest, model: Served) -> dict[str, Any]:
     """How many tokens the prompt of such a conversation has."""
     model.find(body.model)
