@@ -34,9 +34,12 @@ def whole(client: anthropic.Anthropic, request: dict[str, Any], seen: Seen) -> N
 def stream(client: anthropic.Anthropic, request: dict[str, Any], seen: Seen) -> None:
     """What everybody writes: add up the deltas."""
     seen.usage = [0, 0]
+    seen.frames = None  # older versions drop events that they do not know
     with client.messages.create(**fitting(client.messages.create, request | {"stream": True})) as events:
         for event in events:
-            if event.type == "message_start":
+            if event.type == "dllm_canvas":
+                seen.frames = (seen.frames or 0) + 1
+            elif event.type == "message_start":
                 seen.usage = [event.message.usage.input_tokens, 0]
             elif event.type == "content_block_start" and event.content_block.type == "tool_use":
                 block = event.content_block
@@ -58,7 +61,8 @@ def piece(delta: Any, seen: Seen) -> None:
 
 
 def helper(client: anthropic.Anthropic, request: dict[str, Any], seen: Seen) -> None:
-    """The client's own accumulator."""
+    """The client's own accumulator. It drops events that it does not know."""
+    seen.frames = None
     with client.messages.stream(**fitting(client.messages.stream, request)) as events:
         for event in events:
             if event.type == "thinking":

@@ -56,7 +56,7 @@ def read(body: Body) -> Answer:
 MESSAGES = Dialect(
     "messages",
     "/v1/messages",
-    "anthropic",
+    "anthropic_messages",
     put,
     read,
     finishes={
@@ -65,5 +65,4 @@ MESSAGES = Dialect(
         "tool_calls": "tool_use",
         "stop string": "stop_sequence",
     },
-    has_codes=False,
 )
