@@ -88,6 +88,15 @@ async def test_empty_lines_do_not_keep_a_connection():
         await dripping
 
 
+async def test_nor_do_they_after_an_answer():
+    async with serving(receive_seconds=SOON) as fake, connected(fake) as (reader, writer):
+        writer.write(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        assert (await answer(reader))[0] == 200
+        dripping = asyncio.create_task(drip(writer, b"\r\n"))
+        await ends(reader, after=SOON / 2, before=2)
+        await dripping
+
+
 async def test_a_body_that_never_ends_takes_too_long():
     async with serving(receive_seconds=SOON) as fake, connected(fake) as (reader, writer):
         head = b"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
@@ -119,18 +128,21 @@ async def test_a_body_that_comes_in_time_may_come_in_pieces():
         assert (await answer(reader))[0] == 200
 
 
-async def test_long_answers_are_not_cut_by_what_bounds_requests():
-    """Nor by empty lines, or a second request, that the client sends meanwhile."""
+@pytest.mark.parametrize("end", [30, -5])
+async def test_long_answers_are_not_cut_by_what_bounds_requests(end):
+    """Nor by empty lines, or a part of a second request, that the client sends meanwhile."""
     async with serving(receive_seconds=SOON, keep_alive_seconds=0.1) as fake, connected(fake) as (reader, writer):
         head = b"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+        second = head + b'content-length: 15\r\n\r\n{"prompt": "a"}'
         writer.write(head + b'content-length: 31\r\n\r\n{"prompt": "a", "stream": true}\r\n')
         await until(lambda: len(fake.engine.submitted) == 1)
-        writer.write(b"GET /health HTTP/1.1\r\nhost: local")
+        writer.write(second[:end])
         await asyncio.sleep(4 * SOON)
+        fake.engine.answer([40])
         fake.engine.say(finished(fake.engine.submitted[0].request_id, [40]))
         assert b"[DONE]" in await reader.readuntil(b"[DONE]\n\n\r\n0\r\n\r\n")
-        writer.write(b"host\r\n\r\n")
-        assert (await answer(reader))[1]["status"] == "ok"
+        writer.write(second[end:])
+        assert (await answer(reader))[0] == 200
 
 
 @pytest.mark.parametrize(

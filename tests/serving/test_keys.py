@@ -17,6 +17,7 @@ from tests.serving.wire import events
 from unmask.errors import InvalidKeyFileError
 from unmask.events import CanvasEvent, RequestStats
 from unmask.serving.security import key_file
+from unmask.serving.security.authorization import needed_scope
 from unmask.serving.security.key import Key, digest, new_secret
 
 CHAT = {"messages": [{"role": "user", "content": "hi"}]}
@@ -95,6 +96,30 @@ async def test_scopes(session, path):
         for name in ("/health", "/ready"):
             async with aiohttp.ClientSession() as nobody, nobody.get(fake.url + name) as response:
                 assert response.status == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "scope"),
+    [
+        ("GET", "/v1/models", "models"),
+        ("HEAD", "/v1/models/a/b", "models"),
+        ("GET", "/openapi.json", "models"),
+        ("POST", "/tokenize", "models"),
+        ("POST", "/v1/messages/count_tokens", "models"),
+        ("GET", "/metrics", "metrics"),
+        ("POST", "/metrics", "metrics"),
+        ("POST", "/v1/chat/completions", "generate"),
+        ("GET", "/v1/responses/resp_1", "generate"),
+        ("GET", "/v1/modelsx", "generate"),
+        ("POST", "/v1/models", "generate"),
+        ("POST", "/v1/responses/tokenize", "generate"),
+        ("POST", "/tokenize\n", "generate"),
+        ("DELETE", "/v1/responses/resp_1", "generate"),
+        ("GET", "/anything/new", "generate"),
+    ],
+)
+def test_what_a_request_takes(method, path, scope):
+    assert needed_scope(method, path) == scope
 
 
 async def test_a_rate_is_a_429_until_retry_after(session, path):

@@ -114,6 +114,7 @@ class TextAssembler:
             terms=self._request.terms,
             logprobs=self._logprobs,
             stopped_by=stopped or None,
+            closing=None if stopped else event.closing,
         )
 
 

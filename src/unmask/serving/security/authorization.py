@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 
@@ -19,7 +20,8 @@ from unmask.serving.security.key_ring import KeyRing
 _OPEN_PATHS = ("/", "/health", "/ready")
 _OPEN_FOLDER = "/playground/"  # a page asks for the key itself, when it needs it
 _METRICS = "/metrics"
-_READING_POSTS = ("/tokenize", "/detokenize", "/count_tokens", "/api/show")  # ends of paths that only tell
+_TELLING_GETS = re.compile(r"/v1/models(/.*)?|/tokenizer_info|/openapi\.json|/api/(tags|ps|version)")
+_TELLING_POSTS = re.compile(r"/tokenize|/detokenize|/v1/messages/count_tokens|/api/show")
 
 
 class Authorization:
@@ -57,12 +59,13 @@ class Authorization:
 
 
 def needed_scope(method: str, path: str) -> key.Scope:
-    """What a request does. Whatever is not known to be harmless generates."""
+    """What a request takes. Whatever is not known to tell of the model alone takes the most: answers that are kept,
+    for one, are as good as made.
+    """
     if path == _METRICS:
         return "metrics"
-    if method in ("GET", "HEAD") or path.endswith(_READING_POSTS):
-        return "models"
-    return "generate"
+    telling = _TELLING_GETS if method in ("GET", "HEAD") else _TELLING_POSTS
+    return "models" if telling.fullmatch(path) else "generate"
 
 
 def _candidates(scope: Scope) -> Iterator[bytes]:
