@@ -190,7 +190,7 @@ REQUESTS = (
 )
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     cuts=st.lists(st.integers(0, len(REQUESTS)), max_size=6),
     junk=st.binary(min_size=1, max_size=60),

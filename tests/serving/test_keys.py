@@ -242,6 +242,21 @@ async def test_the_tenant_is_the_key_however_it_is_sent(path):
         assert first == again != other
 
 
+async def test_what_is_kept_for_a_key_is_kept_from_the_others(path):
+    key_file.write(path, [made(), made(OTHER, "ben")])
+    async with serving(keys=path) as fake, aiohttp.ClientSession() as session:
+        fake.engine.answer([40])
+        ann, ben = {"x-api-key": SECRET}, {"x-api-key": OTHER}
+        async with session.post(f"{fake.url}/v1/responses", json={"input": "a"}, headers=ann) as response:
+            kept = f"{fake.url}/v1/responses/{(await response.json())['id']}"
+        for headers, status in ((ben, 404), ({"authorization": f"Bearer {SECRET}"}, 200), ({}, 401)):
+            async with session.get(kept, headers=headers) as response:
+                assert response.status == status
+        for headers, status in ((ben, 404), (ann, 200)):
+            async with session.delete(kept, headers=headers) as response:
+                assert response.status == status
+
+
 async def test_without_keys_x_api_key_makes_a_tenant(session):
     async with serving() as fake, aiohttp.ClientSession() as session:
         fake.engine.answer([40])
