@@ -157,6 +157,13 @@ class QueueTimeoutError(UnmaskError):
     status = 503
 
 
+class ScoringTimeoutError(UnmaskError):
+    """The request's time was over before all tokens of its prompt were scored; some of them would be no answer."""
+
+    code = "scoring_timeout"
+    status = 503
+
+
 class InsufficientMemoryError(UnmaskError):
     """The model with its key/value cache needs more memory than the device has left."""
 

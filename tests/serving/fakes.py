@@ -17,6 +17,7 @@ from unmask.engine import wire
 from unmask.engine.client import EngineClient
 from unmask.events import CanvasEvent, EngineStats, RequestStats, StepReport
 from unmask.serving.app import create_app
+from unmask.serving.response_store import ResponseStore
 from unmask.serving.served_model import ServedModel
 from unmask.serving.server import server_config
 from unmask.serving.settings import ServerSettings
@@ -77,6 +78,7 @@ class FakeServer:
     engine: ScriptedEngine
     model: ServedModel
     prompts: PromptEncoder = field(repr=False)
+    responses: ResponseStore = field(repr=False)
 
 
 @asynccontextmanager
@@ -87,17 +89,19 @@ async def serving(*, capacity: int = 8, **settings) -> AsyncIterator[FakeServer]
     model = ServedModel(engine, prompts, name=EMBEDDED_MODEL, capacity=capacity)
     server_settings = ServerSettings(**settings)
     listener = socket.create_server(("127.0.0.1", 0))
-    config = server_config(create_app(model, server_settings), server_settings)
+    responses = ResponseStore()
+    config = server_config(create_app(model, server_settings, responses), server_settings)
     config.timeout_graceful_shutdown = 1
     server = uvicorn.Server(config)
     server.capture_signals = _no_signals
     running = asyncio.create_task(server.serve(sockets=[listener]))
     try:
-        yield FakeServer(f"http://127.0.0.1:{listener.getsockname()[1]}", engine, model, prompts)
+        yield FakeServer(f"http://127.0.0.1:{listener.getsockname()[1]}", engine, model, prompts, responses)
     finally:
         server.should_exit = True
         await running
         listener.close()
+        responses.close()
 
 
 class _no_signals:

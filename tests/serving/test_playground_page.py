@@ -128,11 +128,11 @@ def test_every_step_can_be_gone_back_to(visit):
     here = visit()
     here.ask(rule="low_confidence", max_tokens="32", steps="8")
     here.done()
-    expect(here.page.locator("output.step")).to_have_text(f"forward {here.last} of {here.last}")
+    expect(here.page.locator(".controls .step")).to_have_text(f"forward {here.last} of {here.last}")
     decided = []
     for step in range(here.last + 1):
         here.slider.fill(str(step))
-        expect(here.page.locator("output.step")).to_have_text(f"forward {step} of {here.last}")
+        expect(here.page.locator(".controls .step")).to_have_text(f"forward {step} of {here.last}")
         decided.append(here.cells(".decided") + here.cells(".final"))
         assert (here.cells(".fresh-0") > 0) == (step > 0)
         assert here.cells(".tentative") == 0 or step > 0
@@ -216,7 +216,7 @@ def test_a_stopped_run_leaves_the_engine(visit, server):
     expect(here.page.locator(".lane .cell").first).to_be_visible()
     here.page.get_by_role("button", name="Stop").click()
     expect(here.page.locator(".lane .state")).to_have_text("stopped")
-    expect(here.page.get_by_role("button", name="Generate")).to_be_enabled()
+    expect(here.page.get_by_role("button", name="Generate")).to_be_focused()
     running = "fetch('/metrics').then(r => r.text()).then(t => /unmask_requests_running\\S* 0/.test(t))"
     here.page.wait_for_function(running, timeout=5000)
     here.slider.fill("1")

@@ -15,7 +15,8 @@ from unmask.events import RequestStats, Sketch, TokenLogprob, WireFinish, wire_f
 class Answer:
     """A finished answer. ``logprobs`` are those of the content's tokens; ``reasoning_tokens`` counts those before.
 
-    ``open_ended``: it was held to a form that goes on anywhere (``Reading``).
+    ``open_ended``: it was held to a form that goes on anywhere (``Reading``). ``parts``: all of it in its order, each
+    part as long as it goes on.
     """
 
     content: str
@@ -24,6 +25,7 @@ class Answer:
     reasoning_tokens: int
     logprobs: list[TokenLogprob] | None
     completion: Completion
+    parts: list[Part]
     open_ended: bool = False
 
     @property
@@ -63,6 +65,7 @@ class AnswerAssembler:
         self._open_ended = reading.open_ended
         self._over = False
         self._whole = AnswerBuilder()
+        self._parts: list[Part] = []
         self._reasoning_tokens = 0
         self._places: list[int | None] = []  # of each token: the run of content that it belongs to, if any
         self._run = 0
@@ -81,6 +84,7 @@ class AnswerAssembler:
         if completion is not None and self._parser is not None:
             parts += self._parser.finish()
         parts = merged(part for part in parts if self._wanted(part))
+        self._parts += parts
         for part in parts:
             self._whole.add(part)
         logprobs, runs = self._content_logprobs(delta.logprobs)
@@ -120,13 +124,13 @@ class AnswerAssembler:
 
     def _answer(self, completion: Completion) -> Answer:
         whole = self._whole
-        logprobs = None if completion.logprobs is None else self._logprobs
         return Answer(
-            whole.content,
-            whole.reasoning,
-            whole.tool_calls,
-            self._reasoning_tokens,
-            logprobs,
-            completion,
-            self._open_ended,
+            content=whole.content,
+            reasoning=whole.reasoning,
+            tool_calls=whole.tool_calls,
+            reasoning_tokens=self._reasoning_tokens,
+            logprobs=None if completion.logprobs is None else self._logprobs,
+            completion=completion,
+            parts=merged(self._parts),
+            open_ended=self._open_ended,
         )

@@ -58,7 +58,7 @@ class TextAssembler:
     def feed(self, event: CanvasEvent) -> TextDelta:
         """The delta that ``event`` brings; its text may be empty. None may follow the one with ``completion``."""
         pieces: list[str] = []
-        stopped = False
+        stopped = ""
         for token_id in event.token_ids:
             piece = self._decoder.step(token_id)
             if event.logprobs is not None:
@@ -77,28 +77,29 @@ class TextAssembler:
         completion = self._completion(event, stopped)
         return TextDelta(pieces, ids, event.stats, event.frame, completion, logprobs, event.sketch)
 
-    def _list_logprobs(self, text: str, event: CanvasEvent, stopped: bool) -> list[TokenLogprob] | None:
+    def _list_logprobs(self, text: str, event: CanvasEvent, stopped: str) -> list[TokenLogprob] | None:
         """Those of the tokens whose text ends with ``text``, also kept for the completion."""
         if self._logprobs is None:
             return None
-        entries = self._shown.shown(text, cut=stopped, last=event.finish is not None and not stopped)
+        entries = self._shown.shown(text, cut=bool(stopped), last=event.finish is not None and not stopped)
         self._logprobs += entries
         return entries
 
-    def _advance(self, piece: str) -> tuple[str, bool]:
-        """Add ``piece``; gives the text now safe to show and whether a stop string was met."""
+    def _advance(self, piece: str) -> tuple[str, str]:
+        """Add ``piece``; gives the text now safe to show and the stop string that was met, or ""."""
         stops = self._request.stop
         if not stops:
-            return piece, False
+            return piece, ""
         self._held += piece
-        hits = [hit for stop in stops if (hit := self._held.find(stop)) >= 0]
+        hits = [(hit, stop) for stop in stops if (hit := self._held.find(stop)) >= 0]
         if hits:
-            return self._held[: min(hits)], True
+            first, stop = min(hits)
+            return self._held[:first], stop
         keep = _overlap(self._held, stops)
         shown, self._held = self._held[: len(self._held) - keep], self._held[len(self._held) - keep :]
-        return shown, False
+        return shown, ""
 
-    def _completion(self, event: CanvasEvent, stopped: bool) -> Completion | None:
+    def _completion(self, event: CanvasEvent, stopped: str) -> Completion | None:
         finish = "stop" if stopped else event.finish
         if finish is None:
             return None
@@ -112,6 +113,8 @@ class TextAssembler:
             applied=msgspec.structs.replace(self._request.params, **event.stats.relaxed),
             terms=self._request.terms,
             logprobs=self._logprobs,
+            stopped_by=stopped or None,
+            closing=None if stopped else event.closing,
         )
 
 

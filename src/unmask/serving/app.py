@@ -8,6 +8,9 @@ from starlette.middleware.cors import CORSMiddleware
 from unmask import __version__
 from unmask.serving import health
 from unmask.serving.access_log import AccessLog
+from unmask.serving.dialects.anthropic_messages import models as anthropic_models
+from unmask.serving.dialects.anthropic_messages import routes as anthropic_messages
+from unmask.serving.dialects.anthropic_messages.envelope import envelope as anthropic_envelope
 from unmask.serving.dialects.openai_chat import routes as openai_chat
 from unmask.serving.dialects.openai_common import models as openai_models
 from unmask.serving.dialects.openai_common.envelope import envelope as openai_envelope
@@ -39,10 +42,11 @@ def create_app(model: ServedModel, settings: ServerSettings, responses: Response
     app.state.model = model
     app.state.settings = settings
     app.state.responses = ResponseStore() if responses is None else responses
-    dialects = (openai_chat, openai_completions, openai_responses, openai_models, vllm_tokenizer)
-    for room in (*dialects, health, playground):
+    # Anthropic's list of models comes before OpenAI's, which has the same paths.
+    openai = (openai_chat, openai_completions, openai_responses, openai_models)
+    for room in (anthropic_models, anthropic_messages, *openai, vllm_tokenizer, health, playground):
         app.include_router(room.router)
-    errors = ErrorResponder({"/": openai_envelope})
+    errors = ErrorResponder({"/": openai_envelope, "/v1/messages": anthropic_envelope})
     errors.install(app)
     app.state.errors = errors
     _surround(app, model, settings, errors)

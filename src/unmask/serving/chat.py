@@ -24,6 +24,7 @@ class ChatRequest:
 
     ``thinking``: whether the model shall reason before it answers; None leaves it to the template. ``effort``: how
     much, for templates that know of it. ``one_call``: no more than one call an answer. ``copies``: how many answers.
+    ``prefill``: the text with which the answer begins; what comes goes on from there.
     """
 
     messages: list[dict[str, Any]]
@@ -34,6 +35,7 @@ class ChatRequest:
     thinking: bool | None = None
     effort: str | None = None
     copies: int = 1
+    prefill: str = ""
 
     @property
     def offered(self) -> Sequence[Tool]:
@@ -43,7 +45,8 @@ class ChatRequest:
 
 async def encode_chat(model: ServedModel, chat: ChatRequest) -> list[int]:
     """Prompt ids. Raises ``InvalidValueError`` for more copies than fit at once, ``UnsupportedValueError`` for
-    ``thinking`` that is not the model's to choose, and what ``ChatTemplate.encode`` raises.
+    ``thinking`` or ``effort`` that is not the model's to choose, or a ``prefill`` that would be reasoning, and what
+    ``ChatTemplate.encode`` raises.
     """
     model.check_count(chat.copies, "n")
     check_tools(chat.tools, chat.choice)
@@ -52,8 +55,10 @@ async def encode_chat(model: ServedModel, chat: ChatRequest) -> list[int]:
         _check_thinking(model, chat.thinking)
         variables["enable_thinking"] = chat.thinking
     if chat.effort is not None:
+        _check_effort(model, chat)
         variables["reasoning_effort"] = chat.effort
-    return await model.encode_chat(chat.messages, [_told(tool) for tool in chat.offered], **variables)
+    prompt = await model.encode_chat(chat.messages, [_told(tool) for tool in chat.offered], **variables)
+    return [*prompt, *await _prefilled(model, prompt, chat.prefill)] if chat.prefill else prompt
 
 
 async def admit_chat(
@@ -115,6 +120,24 @@ def _check_thinking(model: ServedModel, thinking: bool) -> None:
             hint="Leave it out.",
             param="thinking",
         )
+
+
+def _check_effort(model: ServedModel, chat: ChatRequest) -> None:
+    """Where it does not go along with ``thinking``, it must mean something to the template."""
+    if chat.thinking is None and "reasoning_effort" not in model.template.variables:
+        raise UnsupportedValueError("This model's chat template knows no effort.", hint="Leave it out.", param="effort")
+
+
+async def _prefilled(model: ServedModel, prompt: list[int], text: str) -> list[int]:
+    """The ids of ``text``, with which the answer to ``prompt`` begins."""
+    if model.opens_reasoning(prompt):
+        raise UnsupportedValueError(
+            "This model reasons before it answers: its answer cannot be begun for it.",
+            hint="End with a message of the user's.",
+            param="messages",
+        )
+    (ids,) = await model.encode_texts([text], add_begin=False)
+    return ids
 
 
 def _told(tool: Tool) -> dict[str, Any]:

@@ -13,6 +13,7 @@ _EVENT: Json = {
     "properties": {"event": {"type": "string"}, "data": {"type": "string"}},
     "required": ["data"],
 }
+_LEFT_OUT = ("title", "$defs", "discriminator")  # a discriminator refers to parts by their names
 EVENTS: Json = {"text/event-stream": {"itemSchema": _EVENT}}  # OpenAPI 3.2's word for each of many
 
 
@@ -41,4 +42,4 @@ def _inline(node: Any, parts: Json) -> Any:
         return node
     if "$ref" in node:
         return _inline(parts[node["$ref"].removeprefix("#/$defs/")], parts)
-    return {name: _inline(value, parts) for name, value in node.items() if name not in ("title", "$defs")}
+    return {name: _inline(value, parts) for name, value in node.items() if name not in _LEFT_OUT}

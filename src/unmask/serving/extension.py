@@ -7,13 +7,14 @@ from dataclasses import fields
 from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 from pydantic import Field
 
 from unmask import __version__
 from unmask.answers.answer import Answer, AnswerDelta
 from unmask.engine.completion import Completion
 from unmask.engine.text import CellDecoder
-from unmask.events import FinishReason, Sketch
+from unmask.events import FinishReason, RequestStats, Sketch
 from unmask.params import GenerationParams
 from unmask.serving.wire import WireModel
 
@@ -81,13 +82,29 @@ class UnmaskOptions(WireModel):
 _DECODING = tuple({field.name for field in fields(GenerationParams)} & {*UnmaskOptions.model_fields} - {"ignore_eos"})
 
 
+class ScoringReport(msgspec.Struct, frozen=True):
+    """What it cost to score the prompt, beside the answer."""
+
+    forwards: int
+    canvas_tokens: int
+    drafts: int
+    drafts_accepted: int
+    total_ms: float
+
+    @classmethod
+    def of(cls, stats: RequestStats) -> ScoringReport:
+        """The report of a score that cost ``stats``."""
+        total = _milliseconds(stats.total)
+        return cls(stats.forwards, stats.canvas_tokens, stats.drafts, stats.drafts_accepted, total)
+
+
 class GenerationReport(msgspec.Struct, frozen=True):
     """The response's ``unmask`` object: how it ended, what it cost, and the parameters that were really used.
 
     ``cached_tokens``: prompt tokens whose keys and values were known. ``evictions``: how often others needed its pages.
     Times are milliseconds since the engine received the request; ``ttfb_ms`` is the time to the first block, null if
     a stop string ended the text before that block was complete. ``deadline_met`` is null for a request without one,
-    ``estimated_forwards`` (on arrival) where it was too early to tell.
+    ``estimated_forwards`` (on arrival) where it was too early to tell. ``scoring`` is there if the prompt was scored.
     """
 
     finish: FinishReason
@@ -107,6 +124,7 @@ class GenerationReport(msgspec.Struct, frozen=True):
     drafts_accepted: int
     applied: dict[str, Any]
     engine: str = ENGINE
+    scoring: ScoringReport | UnsetType = UNSET
 
     @classmethod
     def of(cls, completion: Completion) -> GenerationReport:
@@ -130,6 +148,7 @@ class GenerationReport(msgspec.Struct, frozen=True):
             drafts=stats.drafts,
             drafts_accepted=stats.drafts_accepted,
             applied=completion.applied.applied() | completion.terms.applied(),
+            scoring=UNSET if completion.scoring is None else ScoringReport.of(completion.scoring),
         )
 
 

@@ -125,6 +125,20 @@ class ServedModel:
         reading: Reading = VERBATIM,
         copies: int = 1,
     ) -> Admission:
+        """What ``requests`` makes of each prompt, the answers read by ``reading``. Raises what that does."""
+        requests = await self.requests(prompts, params, variant, tenant, reading=reading, copies=copies)
+        return Admission(self, requests, reading)
+
+    async def requests(
+        self,
+        prompts: list[list[int]],
+        params: GenerationParams,
+        variant: ModelInfo,
+        tenant: str = "",
+        *,
+        reading: Reading = VERBATIM,
+        copies: int = 1,
+    ) -> list[TextRequest]:
         """Check ``params`` for each prompt of ``tenant``, to be answered ``copies`` times, the answers read by
         ``reading``. Raises what ``resolve`` and ``resolve_terms`` raise, ``InsufficientScopeError`` or
         ``EngineUnavailableError``. What the answer must look like is compiled in a thread of its own.
@@ -144,7 +158,7 @@ class ServedModel:
         except EngineUnavailableError:
             self.metrics.rejected("engine_unavailable")
             raise
-        return Admission(self, requests, reading)
+        return requests
 
     async def _constraint(self, params: GenerationParams) -> Constraint | None:
         """What ``params`` say the answer must look like. Raises ``QueueTimeoutError`` if that takes all its time."""

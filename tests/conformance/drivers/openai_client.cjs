@@ -97,7 +97,7 @@ async function responsesHelper(client, request, seen) {
 }
 
 function responseEvent(event, seen) {
-  if (event.type.startsWith("response.unmask")) seen.frames += 1;
+  if (event.type.startsWith("response.dllm")) seen.frames += 1;
   if (event.type === "response.reasoning_text.delta") seen.thoughts.push(event.delta);
   if (event.type === "response.output_text.delta") seen.add(event.delta);
   if (event.type === "response.failed" || event.type === "error") throw new Failed(event);
@@ -115,7 +115,7 @@ class Failed extends Error {
 // A whole response, as the client has it.
 function response(answer, seen) {
   const items = (type) => answer.output.filter((item) => item.type === type);
-  seen.text = answer.output_text;
+  seen.text = answer.output_text ?? null; // the library adds it to whole answers only
   seen.reasoning = items("reasoning").flatMap((item) => (item.content ?? []).map((part) => part.text)).join("");
   seen.calls = items("function_call").map((item) => ({ id: item.call_id, ...pick(item) }));
   seen.finish = answer.incomplete_details?.reason ?? answer.status;

@@ -10,6 +10,8 @@ from unmask.serving.dialects.openai_common.response_format import schema_of
 from unmask.serving.dialects.openai_common.wire import OpenAIRequest
 from unmask.serving.extension import UnmaskOptions
 from unmask.serving.fields import agree
+from unmask.serving.options import decoding_options
+from unmask.serving.stop import parse_stop
 
 
 def parse_params(
@@ -19,19 +21,8 @@ def parse_params(
     options = body.unmask or UnmaskOptions()
     if body.stream_options is not None and not (body.stream or frames):
         raise InvalidValueError("'stream_options' needs 'stream': true.", param="stream_options")
-    if options.canvas is not None and not body.stream:
-        raise InvalidValueError("'unmask.canvas' needs 'stream': true.", param="unmask.canvas")
     ignore_eos = agree("ignore_eos", body.ignore_eos, "unmask.ignore_eos", options.ignore_eos)
-    decoding = options.decoding()
     schema = schema_of(body.response_format)
-    if schema is not None:
-        if decoding["json_schema"] is not None:
-            raise InvalidValueError(
-                "'response_format' and 'unmask.json_schema' both say what the answer looks like.",
-                hint="Give one of them.",
-                param="unmask.json_schema",
-            )
-        decoding["json_schema"] = schema
     return GenerationParams(
         max_tokens=max_tokens,
         min_tokens=body.min_tokens,
@@ -39,25 +30,18 @@ def parse_params(
         top_p=body.top_p,
         top_k=body.top_k,
         seed=body.seed,
-        stop=parse_stop(body),
+        stop=parse_stop(body.stop),
         ignore_eos=bool(ignore_eos),
         logprobs=logprobs,
         logit_bias=parse_biases(body.logit_bias) if body.logit_bias else None,
         frames=frames or options.canvas == "frames",
-        **decoding,
+        **decoding_options(options, stream=bool(body.stream), schema=schema, schema_name="response_format"),
     )
 
 
 def format_names(body: OpenAIRequest) -> dict[str, str]:
     """How errors name what ``response_format`` has become."""
     return {} if schema_of(body.response_format) is None else {"json_schema": "response_format"}
-
-
-def parse_stop(body: OpenAIRequest) -> tuple[str, ...]:
-    """The stop strings; one string is a list of one."""
-    if body.stop is None:
-        return ()
-    return (body.stop,) if isinstance(body.stop, str) else tuple(body.stop)
 
 
 def parse_biases(biases: dict[str, float]) -> dict[int, float]:

@@ -7,26 +7,17 @@ from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
-from pydantic import BeforeValidator, Discriminator, Field, Tag
+from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from unmask.answers.answer import Answer
 from unmask.params import MAX_BIASES
 from unmask.serving.dialects.openai_common.response_format import ResponseFormat
 from unmask.serving.extension import FrameExtension, GenerationReport, UnmaskOptions
+from unmask.serving.stop import Stop
 from unmask.serving.wire import Only, WireModel
 
-_StopString = Annotated[str, Field(min_length=1, max_length=1024)]
-_StopStrings = Annotated[list[_StopString], Field(max_length=16, fail_fast=True)]
-
 MAX_COPIES = 128  # answers to one prompt, as OpenAI's endpoints have it
-
-
-def _is_list(value: Any) -> str:
-    return "<many>" if isinstance(value, list) else "<one>"
-
-
-Stop = Annotated[Annotated[_StopString, Tag("<one>")] | Annotated[_StopStrings, Tag("<many>")], Discriminator(_is_list)]
 
 
 def _at_most(most: int, what: str) -> BeforeValidator:

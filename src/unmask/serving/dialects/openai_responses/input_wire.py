@@ -8,6 +8,7 @@ from pydantic import Discriminator, Field, Tag
 
 from unmask.serving.wire import Only, WireModel
 
+_Id = Annotated[str, Field(max_length=128)]
 _Status = Literal["in_progress", "completed", "incomplete"]
 
 
@@ -35,22 +36,23 @@ class MessageItem(WireModel):
     type: Literal["message"] = "message"
     role: Annotated[str, Only("user", "assistant", "system", "developer")]
     content: Content
-    id: str | None = None
+    id: _Id | None = None
     status: _Status | None = None
     phase: Annotated[Any, Only()] = None
 
 
 class CallItem(WireModel):
-    """A call in an earlier answer."""
+    """A call in an earlier answer. OpenAI's client dumps one with ``async_``, a name of its own."""
 
     type: Literal["function_call"]
     call_id: str
     name: str
     arguments: str
-    id: str | None = None
+    id: _Id | None = None
     status: _Status | None = None
     namespace: Annotated[Any, Only()] = None
     caller: Annotated[Any, Only()] = None
+    async_: Annotated[Any, Only(False)] = None
 
 
 class CallOutputItem(WireModel):
@@ -59,7 +61,7 @@ class CallOutputItem(WireModel):
     type: Literal["function_call_output"]
     call_id: str
     output: Content
-    id: str | None = None
+    id: _Id | None = None
     status: _Status | None = None
     name: Annotated[Any, Only()] = None
     namespace: Annotated[Any, Only()] = None
@@ -80,7 +82,7 @@ class ReasoningItem(WireModel):
     """The reasoning of an earlier answer. What another server has encrypted cannot be read here."""
 
     type: Literal["reasoning"]
-    id: str | None = None
+    id: _Id | None = None
     summary: _Thoughts | None = None
     content: _Thoughts | None = None
     status: _Status | None = None

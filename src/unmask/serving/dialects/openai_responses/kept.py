@@ -6,9 +6,10 @@ from typing import Literal
 
 import msgspec
 from fastapi import Request
+from msgspec.structs import replace
 
 from unmask.errors import InvalidValueError, PreviousResponseNotFoundError, ResponseNotFoundError
-from unmask.serving.dialects.openai_responses.items import Item, OutputItem
+from unmask.serving.dialects.openai_responses.items import Item, Message, OutputItem, OutputText
 from unmask.serving.dialects.openai_responses.wire import ItemsQuery
 from unmask.serving.response_store import KeptResponse, ResponseStore
 from unmask.serving.tenant import tenant_of
@@ -63,7 +64,8 @@ class Kept:
                 hint="Send the whole conversation as 'input'.",
                 param="previous_response_id",
             )
-        return [*_items(found), *msgspec.json.decode(found.body, type=_Answered).output]
+        answer = msgspec.json.decode(found.body, type=_Answered).output
+        return [*_items(found), *(_as_input(item) for item in answer)]
 
     async def delete(self, response_id: str) -> Deletion:
         """Forget a response. Raises ``ResponseNotFoundError``."""
@@ -90,6 +92,13 @@ def page(found: KeptResponse, query: ItemsQuery) -> ItemList:
         last_id=data[-1].id if data else "",
         has_more=start + query.limit < len(items),
     )
+
+
+def _as_input(item: OutputItem) -> Item:
+    """``item`` without log-probabilities, which tell nothing of what was said."""
+    if not isinstance(item, Message):
+        return item
+    return replace(item, content=[OutputText(part.text) for part in item.content])
 
 
 def _items(found: KeptResponse) -> list[Item]:

@@ -13,12 +13,14 @@ from unmask.errors import InvalidValueError
 from unmask.serving.body import JsonRoute
 from unmask.serving.chat import admit_chat, encode_chat
 from unmask.serving.connection import unless_disconnected
+from unmask.serving.description import EVENTS, responses
 from unmask.serving.dialects.openai_common.encode import Head, json_response
+from unmask.serving.dialects.openai_common.envelope import ErrorEnvelope
+from unmask.serving.dialects.openai_responses import response
 from unmask.serving.dialects.openai_responses.draft import Draft
 from unmask.serving.dialects.openai_responses.input import parse_input
-from unmask.serving.dialects.openai_responses.kept import Kept, page
+from unmask.serving.dialects.openai_responses.kept import Deletion, ItemList, Kept, page
 from unmask.serving.dialects.openai_responses.parse import own_names, parse
-from unmask.serving.dialects.openai_responses.response import begin
 from unmask.serving.dialects.openai_responses.stream import ResponseEvents
 from unmask.serving.dialects.openai_responses.wire import ItemsQuery, ResponseRequest, RetrieveQuery
 from unmask.serving.extension import report_headers
@@ -37,7 +39,7 @@ def _of_sender(request: Request) -> Kept:
 Own = Annotated[Kept, Depends(_of_sender)]
 
 
-@router.post("/v1/responses")
+@router.post("/v1/responses", responses=responses(ErrorEnvelope, response.Response, EVENTS))
 async def create_response(body: ResponseRequest, request: Request, model: Served, kept: Own) -> Response:
     """Answer, streamed or at once."""
     name, variant = model.find(body.model)
@@ -50,7 +52,7 @@ async def create_response(body: ResponseRequest, request: Request, model: Served
             request.receive, admit_chat(model, chat, prompt, variant, tenant_of(request, body.user))
         )
     head = Head(f"resp_{secrets.token_hex(12)}", int(time.time()), name)
-    draft = Draft(begin(head, body), [*previous, *new], model.cells)
+    draft = Draft(response.begin(head, body), [*previous, *new], model.cells)
     if body.stream:
         seconds = request.app.state.settings.keep_alive_seconds
         return EventStream(
@@ -62,26 +64,26 @@ async def create_response(body: ResponseRequest, request: Request, model: Served
     return json_response(draft.response, report_headers([answer]))
 
 
-@router.get("/v1/responses/{response_id}")
+@router.get("/v1/responses/{response_id}", responses=responses(ErrorEnvelope, response.Response))
 async def retrieve_response(response_id: str, query: Annotated[RetrieveQuery, Query()], kept: Own) -> Response:
     """The response as it was made."""
     found = await kept.find(response_id)
     return Response(found.body, media_type="application/json")
 
 
-@router.get("/v1/responses/{response_id}/input_items")
+@router.get("/v1/responses/{response_id}/input_items", responses=responses(ErrorEnvelope, ItemList))
 async def list_input_items(response_id: str, query: Annotated[ItemsQuery, Query()], kept: Own) -> Response:
     """The items that it answers, those of previous responses included."""
     return json_response(page(await kept.find(response_id), query))
 
 
-@router.delete("/v1/responses/{response_id}")
+@router.delete("/v1/responses/{response_id}", responses=responses(ErrorEnvelope, Deletion))
 async def delete_response(response_id: str, kept: Own) -> Response:
     """Forget it."""
     return json_response(await kept.delete(response_id))
 
 
-@router.post("/v1/responses/{response_id}/cancel")
+@router.post("/v1/responses/{response_id}/cancel", responses=responses(ErrorEnvelope))
 async def cancel_response(response_id: str, kept: Own) -> Response:
     """There is nothing to cancel: a response that can be found is finished."""
     await kept.find(response_id)

@@ -6,11 +6,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from unmask.serving.dialects.openai_common.wire import Labels, Stop
+from unmask.serving.dialects.openai_common.wire import Labels
 from unmask.serving.dialects.openai_responses.input_wire import Input
 from unmask.serving.dialects.openai_responses.text_format import Text
 from unmask.serving.dialects.openai_responses.tools import Choice, Tools
 from unmask.serving.extension import UnmaskOptions
+from unmask.serving.stop import Stop
 from unmask.serving.wire import Only, WireModel
 
 LOGPROBS = "message.output_text.logprobs"

@@ -75,9 +75,11 @@ function App() {
   const name = (lane) => (compare ? "AB"[lane] : null);
   const bodies = card ? lanes.map((lane) => request(card, messagesOf(asked), settings[lane])) : [];
 
+  const ready = card !== undefined && asked.prompt.trim() !== "";
+
   const stop = () => runs.forEach((run) => run.stop());
   const generate = () => {
-    if (running || !card || asked.prompt.trim() === "") return;
+    if (running || !ready) return;
     const begun = lanes.map((lane) => ({
       run: new Run(watched(bodies[lane]), repaint),
       summary: summary(card, bodies[lane]),
@@ -110,9 +112,8 @@ function App() {
         <${Composer} asked=${asked} embedded=${card?.id.startsWith("unmask-tiny")} onChange=${setAsked}
           onSubmit=${generate} />
         <div class="actions">
-          ${running
-            ? html`<button type="button" class="primary" key="stop" onClick=${stop}>Stop</button>`
-            : html`<button type="submit" class="primary" key="go" disabled=${!card || asked.prompt.trim() === ""}>Generate</button>`}
+          <button type=${running ? "button" : "submit"} class="primary" onClick=${running ? stop : null}
+            disabled=${!running && !ready}>${running ? "Stop" : "Generate"}</button>
           <label class="switch">
             <input type="checkbox" checked=${compare} onChange=${(event) => setCompare(event.currentTarget.checked)} />
             Compare two settings

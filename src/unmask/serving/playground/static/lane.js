@@ -38,9 +38,9 @@ function Answer({ text, picture, playing }) {
   const length = picture.cells.slice(0, upTo).reduce((sum, cell) => sum + cell.text.length, 0);
   const whole = picture.decided === picture.cells.length || length >= text.length;
   return html`
-    <output class="answer">
+    <div class="answer">
       ${whole ? text : html`${text.slice(0, length)}<span class="coming ${playing ? "unseen" : ""}">${text.slice(length)}</span>`}
-    </output>`;
+    </div>`;
 }
 
 export function Problem({ error }) {

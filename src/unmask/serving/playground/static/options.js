@@ -35,6 +35,8 @@ const COMMON = {
 
 const OPENAI = ["max_tokens", "temperature", "seed", "ignore_eos"]; // fields of their own on the wire; all else goes into `unmask`
 
+const words = (name) => name[0].toUpperCase() + name.slice(1).replaceAll("_", " ");
+
 // The fields of a settings form for `card`, a model's entry in GET /v1/models.
 export function fields(card, settings) {
   const model = card.unmask;
@@ -44,7 +46,7 @@ export function fields(card, settings) {
   const field = (name, what) => ({
     name,
     placeholder: String(usual(name) ?? "default"),
-    ...(what ?? { ...number, label: name.replaceAll("_", " "), hint: "see the documentation" }),
+    ...(what ?? { ...number, label: words(name), hint: "see the documentation" }),
   });
   return [
     { name: "rule", kind: "choice", choices: model.rules, label: "Rule", hint: "which tokens a forward commits" },

@@ -45,9 +45,9 @@ export function Timeline({ runs, last, player, pace, onPace }) {
           ${playing ? html`<${Pause} />` : html`<${Play} />`}
         </button>
         <button type="button" class="quiet" onClick=${() => player.show(last)} aria-label="Last step"><${Last} /></button>
-        <output class="step">forward <b>${step}</b> of ${last}</output>
-        <label class="pace">Pace
-          <select value=${pace} onChange=${(event) => onPace(event.currentTarget.value)}>
+        <span class="step">forward <b>${step}</b> of ${last}</span>
+        <label class="pace"><span>Pace</span>
+          <select aria-label="Pace" value=${pace} onChange=${(event) => onPace(event.currentTarget.value)}>
             ${Object.entries(PACES).map(([value, words]) => html`<option value=${value}>${words}</option>`)}
           </select>
         </label>

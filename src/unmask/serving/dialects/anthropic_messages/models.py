@@ -1,0 +1,52 @@
+"""GET /v1/models and /v1/models/{id}, for clients that send the header ``anthropic-version``."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from fastapi import APIRouter
+from fastapi.routing import APIRoute
+from starlette.routing import Match
+from starlette.types import Scope
+
+from unmask.serving.served_model import Served, ServedModel
+
+
+class VersionedRoute(APIRoute):
+    """A route that is there for requests with ``anthropic-version`` only; others find the next one of its path."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """As for any route, once the header is there."""
+        versioned = any(name == b"anthropic-version" for name, _ in scope["headers"])
+        return super().matches(scope) if versioned else (Match.NONE, {})
+
+
+router = APIRouter(route_class=VersionedRoute)
+
+
+@router.get("/v1/models")
+async def list_models(model: Served) -> dict[str, Any]:
+    """The model, and what its adapters make of it, on one page."""
+    names = list(model.variants)
+    data = [_card(model, name) for name in names]
+    return {"data": data, "has_more": False, "first_id": names[0], "last_id": names[-1]}
+
+
+@router.get("/v1/models/{name:path}")
+async def retrieve_model(name: str, model: Served) -> dict[str, Any]:
+    """The model ``name``."""
+    return _card(model, model.find(name)[0])
+
+
+def _card(model: ServedModel, name: str) -> dict[str, Any]:
+    info = model.variants[name]
+    return {
+        "type": "model",
+        "id": name,
+        "display_name": name,
+        "created_at": datetime.fromtimestamp(model.created, UTC).isoformat(),
+        "lifecycle": "active",
+        "max_input_tokens": info.context_length,
+        "max_tokens": info.context_length,
+    }
