@@ -74,6 +74,11 @@ RESPONSES = Dialect(
     "openai_responses",
     put,
     read,
-    finishes={"stop": "completed", "stop string": "completed", "tool_calls": "completed", "length": "max_output_tokens"},
+    finishes={
+        "stop": "completed",
+        "stop string": "completed",
+        "tool_calls": "completed",
+        "length": "max_output_tokens",
+    },
     limit=("max_output_tokens",),
 )

@@ -12,7 +12,10 @@ from unmask.params import GenerationParams
 from unmask.serving.body import JsonRoute
 from unmask.serving.chat import admit_chat, encode_chat
 from unmask.serving.connection import unless_disconnected
+from unmask.serving.description import EVENTS, responses
 from unmask.serving.dialects.anthropic_messages.encode import Head, encode
+from unmask.serving.dialects.anthropic_messages.envelope import ErrorEnvelope
+from unmask.serving.dialects.anthropic_messages.message import Message
 from unmask.serving.dialects.anthropic_messages.parse import names, parse, parse_chat
 from unmask.serving.dialects.anthropic_messages.stream import MessageStream
 from unmask.serving.dialects.anthropic_messages.tools import eager_tools
@@ -27,7 +30,7 @@ _EAGER = "fine-grained-tool-streaming"  # the name of a beta, with a date
 router = APIRouter(route_class=JsonRoute)
 
 
-@router.post("/v1/messages")
+@router.post("/v1/messages", responses=responses(ErrorEnvelope, Message, EVENTS))
 async def create_message(body: MessagesRequest, request: Request, model: Served) -> Response:
     """Answer a conversation, streamed or at once."""
     name, variant = model.find(body.model)
@@ -49,7 +52,7 @@ async def create_message(body: MessagesRequest, request: Request, model: Served)
         return Response(msgspec.json.encode(encode(head, answer)), media_type="application/json")
 
 
-@router.post("/v1/messages/count_tokens")
+@router.post("/v1/messages/count_tokens", responses=responses(ErrorEnvelope))
 async def count_tokens(body: CountRequest, model: Served) -> dict[str, Any]:
     """How many tokens the prompt of such a conversation has."""
     model.find(body.model)
