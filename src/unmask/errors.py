@@ -262,6 +262,13 @@ class NotInstalledError(UnmaskError):
     status = 501
 
 
+class NotServedError(UnmaskError):
+    """The endpoint is known, and does what this server does not do."""
+
+    code = "not_served"
+    status = 501
+
+
 class PortBusyError(UnmaskError):
     """Another process listens on the address asked for."""
 

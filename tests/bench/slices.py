@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from dataclasses import dataclass
@@ -38,14 +39,22 @@ class Slice:
         return [step for step in log if self.began <= step.time < self.ended]
 
 
-async def replay_slice(url: str, questions: list[str], rate: float, count: int, seed: list[int], **unmask) -> Slice:
-    """So many random questions, until the last is answered."""
+async def replay_slice(
+    url: str, log: Path, questions: list[str], rate: float, count: int, seed: list[int], **unmask
+) -> Slice:
+    """So many random questions, until the last is answered and all their steps are in the server's log."""
     random = np.random.default_rng(seed)
     chosen = random.integers(0, len(questions), count).tolist()
     times = poisson(rate, count, random).tolist()
     began = time.monotonic()
     answers = await replay(url, [questions[number] for number in chosen], times, **unmask)
-    return Slice(chosen, times, answers, began, time.monotonic())
+    part = Slice(chosen, times, answers, began, time.monotonic())
+    forwards = sum(answer.forwards for answer in answers)
+    async with asyncio.timeout(30):  # the engine writes when it has told us already
+        while sum(step.spans for step in part.steps(read_log(log))) < forwards:
+            await asyncio.sleep(0.01)
+    assert sum(step.spans for step in part.steps(read_log(log))) == forwards
+    return part
 
 
 def write_trace(path: Path, slices: list[Slice], alone: list[Answer]) -> None:

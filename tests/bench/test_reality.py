@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -48,8 +49,8 @@ def simulate(*arguments: str) -> dict:
     return json.loads(done.stdout)
 
 
-async def take(url: str, rate: float, seed: list[int]) -> Slice:
-    return await replay_slice(url, QUESTIONS, rate, REQUESTS, seed, rule=RULE)
+async def take(url: str, log: Path, rate: float, seed: list[int]) -> Slice:
+    return await replay_slice(url, log, QUESTIONS, rate, REQUESTS, seed, rule=RULE)
 
 
 @pytest.mark.slow
@@ -62,11 +63,11 @@ async def test_a_replayed_trace_takes_as_long_as_simulated(tmp_path, load):
         await ask_one_by_one(server.url, QUESTIONS, rule=RULE)
         alone = await ask_one_by_one(server.url, QUESTIONS, rule=RULE)
         rate = load / float(np.mean([answer.total for answer in alone]))
-        measuring, compared = [await take(server.url, rate, [0, 0])], []
+        measuring, compared = [await take(server.url, log, rate, [0, 0])], []
         until = time.monotonic() + LONGEST
         while len(steady(speeds(log, measuring), USUAL)) < WANTED and time.monotonic() < until:
-            compared.append(await take(server.url, rate, [1, len(compared)]))
-            measuring.append(await take(server.url, rate, [0, len(measuring)]))
+            compared.append(await take(server.url, log, rate, [1, len(compared)]))
+            measuring.append(await take(server.url, log, rate, [0, len(measuring)]))
     assert [answer.forwards for part in compared for answer in part.answers] == [
         alone[question].forwards for part in compared for question in part.chosen
     ]

@@ -53,7 +53,7 @@ _BY_STATUS = {
     429: "RateLimitError",
     500: "InternalServerError",
 }
-_WITH_503 = _BY_STATUS | {503: "ServiceUnavailableError"}
+_FINER = {503: "ServiceUnavailableError"}
 _OPENAI = {
     "chat": ("whole", "stream", "helper"),
     "completions": ("whole", "stream"),
@@ -68,8 +68,8 @@ CLIENTS = (
     Client("openai-js-6", NODE, "openai_client", _OPENAI, _BY_STATUS),
     Client("ai-js-6", NODE, "ai_client", {"chat": ("whole", "stream")}, {500: "APICallError"}),
     Client("anthropic-0", OLD, "anthropic_client", _ANTHROPIC, _BY_STATUS),
-    Client("anthropic-2", NEW, "anthropic_client", _ANTHROPIC, _WITH_503),
-    Client("anthropic-js-1", NODE, "anthropic_client", _ANTHROPIC, _WITH_503),
+    Client("anthropic-2", NEW, "anthropic_client", _ANTHROPIC, _BY_STATUS | _FINER),
+    Client("anthropic-js-1", NODE, "anthropic_client", _ANTHROPIC, _BY_STATUS | _FINER),
     Client("ollama-0.5", OLD, "ollama_client", _OLLAMA, {500: "ResponseError"}),
     Client("ollama-0.6", NEW, "ollama_client", _OLLAMA, {500: "ResponseError"}),
     Client("ollama-js-0.6", NODE, "ollama_client", _OLLAMA, {500: "ResponseError"}),

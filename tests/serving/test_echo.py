@@ -163,6 +163,23 @@ def check_entries(choice, prompt_tokens, plain, fields):
         assert closing == (["<|endoftext|>"] if plain["finish_reason"] == "stop" else [])
 
 
+async def test_the_answers_of_a_prompt_share_one_score(http):
+    body = {"prompt": [TEXTS[0], "a b c"], "n": 2, "temperature": 1.0, "seed": 3, "max_tokens": 6, "logprobs": 1}
+    plain, echoed = await ask(http, body), await ask(http, body | {"echo": True})
+    assert echoed["usage"] == plain["usage"] | {"prompt_tokens_details": echoed["usage"]["prompt_tokens_details"]}
+    for number, (choice, own) in enumerate(zip(echoed["choices"], plain["choices"], strict=True)):
+        assert choice["text"] == body["prompt"][number // 2] + own["text"]
+        check_entries(choice, len(choice["logprobs"]["tokens"]) - behind(own), own, body)
+    scores = [choice["unmask"]["scoring"] for choice in echoed["choices"]]
+    assert scores[0] == scores[1]
+    assert scores[2] == scores[3]
+
+
+def behind(choice):
+    """The entries of a plain answer, and of the end token that closed it."""
+    return len(choice["logprobs"]["tokens"]) + (choice["finish_reason"] == "stop")
+
+
 async def test_every_counted_token_has_an_entry(http):
     """So that a reader who leaves out the last one, as evaluations do, leaves out the answer's, also an end token."""
     for prompt in ("a b", "What is 7 + 8?", [3, 9, 12, 41, 7, 100]):

@@ -58,10 +58,9 @@ def test_a_summary_stands_in_for_reasoning_that_is_not_there():
 
 
 def test_ids_are_kept_if_they_are_new():
-    first = parse_input(INPUT.validate_python([said("user", "a") | {"id": "one"}, said("user", "b") | {"id": ""}]), [])
-    second = parse_input(
-        INPUT.validate_python([said("user", "a") | {"id": "one"}, said("user", "c") | {"id": "x"}]), first
-    )
+    given = [[said("user", "hm") | {"id": name} for name in names] for names in (("one", ""), ("one", "x"))]
+    first = parse_input(INPUT.validate_python(given[0]), [])
+    second = parse_input(INPUT.validate_python(given[1]), first)
     assert first[0].id == "one"
     assert second[1].id == "x"
     assert len({item.id for item in [*first, *second]}) == 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -112,9 +113,10 @@ def event_schemas(openapi: dict) -> dict[str, str]:
     return {schemas[name]["properties"]["type"]["enum"][0]: name for name in choices}
 
 
-def test_items_come_in_the_order_of_the_answer(check, openapi):
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_items_come_in_the_order_of_the_answer(check, openapi, size):
     ids = TOKENIZER.encode_text(TALK)
-    events = streamed(ids, list(range(1, len(ids))), logprobs=True)
+    events = streamed(ids, list(range(size, len(ids), size)), logprobs=True)
     output = events[-1]["response"]["output"]
     assert [item["type"] for item in output] == ["reasoning", "message", "function_call", "function_call", "message"]
     assert texts_of(output, "reasoning") == ["why not"]

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from tests.serving.fakes import finished, serving, until
 from tests.serving.processes import serve
 from tests.serving.responses import assembled, response_events, texts_of
-from unmask.events import CanvasEvent
+from unmask.events import CanvasEvent, RequestStats
 from unmask.serving.security import key_file
 from unmask.serving.security.key import Key, digest, new_secret
 
@@ -164,11 +164,23 @@ def test_going_on_from_a_response(client):
     assert refusal(ask, client, previous_response_id=first.id)["code"] == "previous_response_not_found"
 
 
-def test_a_response_that_broke_off_within_a_call_cannot_be_gone_on_from(client):
-    asked = ask(client, "Weather?", tools=[WEATHER], tool_choice="required", max_output_tokens=12)
-    (call,) = asked.output
-    assert (asked.status, call.type, call.status) == ("incomplete", "function_call", "incomplete")
-    assert refusal(ask, client, previous_response_id=asked.id)["param"] == "previous_response_id"
+async def test_a_response_that_broke_off_within_a_call_cannot_be_gone_on_from(check):
+    async with serving() as live, aiohttp.ClientSession(live.url) as http:
+        ids = live.prompts.tokenizer.encode_text('<tool_call>\n{"name": "get_weather", "arguments": {"place": "Par')
+        stats = RequestStats(forwards=1, blocks=1, committed=len(ids))
+        live.engine.on_submit = lambda command: live.engine.say(
+            CanvasEvent(command.request_id, ids, stats, finish="length")
+        )
+        body = {"input": "Weather?", "tools": [WEATHER | {"strict": None}]}
+        async with http.post("/v1/responses", json=body) as response:
+            told = await response.json()
+        check(told, "Response")
+        (call,) = told["output"]
+        assert (told["status"], call["type"], call["status"]) == ("incomplete", "function_call", "incomplete")
+        assert call["arguments"] == '{"place": "Par'
+        async with http.post("/v1/responses", json={"input": "?", "previous_response_id": told["id"]}) as response:
+            assert response.status == 400
+            assert (await response.json())["error"]["param"] == "previous_response_id"
 
 
 def test_log_probabilities_are_told_once(client):

@@ -11,6 +11,11 @@ from unmask.serving.access_log import AccessLog
 from unmask.serving.dialects.anthropic_messages import models as anthropic_models
 from unmask.serving.dialects.anthropic_messages import routes as anthropic_messages
 from unmask.serving.dialects.anthropic_messages.envelope import envelope as anthropic_envelope
+from unmask.serving.dialects.ollama import catalog as ollama_models
+from unmask.serving.dialects.ollama import refused as ollama_refused
+from unmask.serving.dialects.ollama import routes as ollama
+from unmask.serving.dialects.ollama import running as ollama_running
+from unmask.serving.dialects.ollama.envelope import envelope as ollama_envelope
 from unmask.serving.dialects.openai_chat import routes as openai_chat
 from unmask.serving.dialects.openai_common import models as openai_models
 from unmask.serving.dialects.openai_common.envelope import envelope as openai_envelope
@@ -43,10 +48,12 @@ def create_app(model: ServedModel, settings: ServerSettings, responses: Response
     app.state.settings = settings
     app.state.responses = ResponseStore() if responses is None else responses
     # Anthropic's list of models comes before OpenAI's, which has the same paths.
-    openai = (openai_chat, openai_completions, openai_responses, openai_models)
-    for room in (anthropic_models, anthropic_messages, *openai, vllm_tokenizer, health, playground):
+    anthropic = (anthropic_models, anthropic_messages)
+    openai = (openai_chat, openai_completions, openai_responses, openai_models, vllm_tokenizer)
+    ollamas = (ollama, ollama_models, ollama_refused, ollama_running)
+    for room in (*anthropic, *openai, *ollamas, health, playground):
         app.include_router(room.router)
-    errors = ErrorResponder({"/": openai_envelope, "/v1/messages": anthropic_envelope})
+    errors = ErrorResponder({"/": openai_envelope, "/v1/messages": anthropic_envelope, "/api/": ollama_envelope})
     errors.install(app)
     app.state.errors = errors
     _surround(app, model, settings, errors)

@@ -110,6 +110,23 @@ def _blaming_tools(names: Collection[str]) -> Iterator[None]:
         raise
 
 
+def split_prefill(turns: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], str]:
+    """``turns`` without a last one of the assistant's, and its text, with which the answer begins.
+
+    Raises ``UnsupportedValueError`` if it holds anything else, which cannot be gone on with.
+    """
+    if not turns or turns[-1]["role"] != "assistant":
+        return turns, ""
+    *before, last = turns
+    if last.keys() != {"role", "content"}:
+        raise UnsupportedValueError(
+            "'messages' ends with a turn of the assistant's that holds more than text.",
+            hint="Only text can be gone on with; end with a message of the user's.",
+            param="messages",
+        )
+    return before, last["content"]
+
+
 def _check_thinking(model: ServedModel, thinking: bool) -> None:
     """A switch that the template does not have must not seem to be thrown."""
     if "enable_thinking" not in model.template.variables and thinking != (model.syntax.reasoning is not None):

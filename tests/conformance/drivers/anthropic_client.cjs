@@ -22,7 +22,6 @@ async function whole(client, request, seen) {
 
 async function stream(client, request, seen) {
   seen.usage = [0, 0];
-  seen.frames = null; // the library drops events that it does not know
   for await (const event of await client.messages.create({ ...request, stream: true })) {
     if (event.type === "message_start") seen.usage = [event.message.usage.input_tokens, 0];
     if (event.type === "content_block_start" && event.content_block.type === "tool_use") {
@@ -33,6 +32,7 @@ async function stream(client, request, seen) {
       seen.finish = event.delta.stop_reason;
       seen.usage[1] = event.usage.output_tokens;
     }
+    if (event.type === "dllm_canvas") seen.frames += 1;
   }
 }
 
@@ -43,9 +43,9 @@ function piece(delta, seen) {
 }
 
 async function helper(client, request, seen) {
-  seen.frames = null;
   const events = client.messages.stream(request);
   for await (const event of events) {
+    if (event.type === "dllm_canvas") seen.frames += 1;
     if (event.type !== "content_block_delta") continue;
     if (event.delta.type === "thinking_delta") seen.thoughts.push(event.delta.thinking);
     if (event.delta.type === "text_delta") seen.add(event.delta.text);

@@ -34,12 +34,11 @@ def whole(client: anthropic.Anthropic, request: dict[str, Any], seen: Seen) -> N
 def stream(client: anthropic.Anthropic, request: dict[str, Any], seen: Seen) -> None:
     """What everybody writes: add up the deltas."""
     seen.usage = [0, 0]
-    seen.frames = None  # older versions drop events that they do not know
+    if anthropic.__version__.startswith("0."):
+        seen.frames = None  # it drops events of kinds that it does not know
     with client.messages.create(**fitting(client.messages.create, request | {"stream": True})) as events:
         for event in events:
-            if event.type == "dllm_canvas":
-                seen.frames = (seen.frames or 0) + 1
-            elif event.type == "message_start":
+            if event.type == "message_start":
                 seen.usage = [event.message.usage.input_tokens, 0]
             elif event.type == "content_block_start" and event.content_block.type == "tool_use":
                 block = event.content_block
@@ -49,6 +48,8 @@ def stream(client: anthropic.Anthropic, request: dict[str, Any], seen: Seen) -> 
             elif event.type == "message_delta":
                 seen.finish = event.delta.stop_reason
                 seen.usage[1] = event.usage.output_tokens
+            elif event.type == "dllm_canvas":
+                seen.frames += 1
 
 
 def piece(delta: Any, seen: Seen) -> None:
@@ -61,7 +62,7 @@ def piece(delta: Any, seen: Seen) -> None:
 
 
 def helper(client: anthropic.Anthropic, request: dict[str, Any], seen: Seen) -> None:
-    """The client's own accumulator. It drops events that it does not know."""
+    """The client's own accumulator."""
     seen.frames = None
     with client.messages.stream(**fitting(client.messages.stream, request)) as events:
         for event in events:

@@ -14,7 +14,8 @@ from pydantic import TypeAdapter
 from tests.serving.answers import cut_answers, deltas
 from tests.serving.test_streams import TOKENIZER
 from unmask.engine.text import CellDecoder
-from unmask.serving.dialects.anthropic_messages.encode import Head, encode, input_text
+from unmask.serving.call_input import input_text
+from unmask.serving.dialects.anthropic_messages.encode import Head, encode
 from unmask.serving.dialects.anthropic_messages.stream import MessageStream
 from unmask.serving.errors import Problem
 

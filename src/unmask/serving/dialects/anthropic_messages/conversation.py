@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from unmask.errors import InvalidValueError, UnsupportedValueError
+from unmask.errors import InvalidValueError
+from unmask.serving.chat import split_prefill
 from unmask.serving.dialects.anthropic_messages.blocks import (
     Block,
     Message,
@@ -30,16 +31,7 @@ def parse_conversation(system: Texts | None, messages: list[Message]) -> tuple[l
     for number, message in enumerate(messages):
         for turn in _parse(message, f"messages[{number}]", called):
             _append(turns, turn)
-    if turns[-1]["role"] != "assistant":
-        return turns, ""
-    *before, last = turns
-    if last.keys() != {"role", "content"}:
-        raise UnsupportedValueError(
-            "'messages' ends with a turn of the assistant's that holds more than text.",
-            hint="Only text can be gone on with; end with a message of the user's.",
-            param="messages",
-        )
-    return before, last["content"]
+    return split_prefill(turns)
 
 
 def text_of(content: Texts | None) -> str:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import secrets
 from dataclasses import dataclass
-from typing import Any
-
-from pydantic_core import from_json
 
 from unmask.answers.answer import Answer
 from unmask.answers.parts import Content, Part, Reasoning, ToolPiece
+from unmask.serving.call_input import input_text, parse_input
 from unmask.serving.dialects.anthropic_messages.message import (
     Block,
     Message,
@@ -64,33 +61,6 @@ def stop_reason(answer: Answer) -> StopReason:
 def sign(thinking: str) -> str:
     """A signature, without which clients would not send ``thinking`` back: a checksum of it."""
     return hashlib.sha256(thinking.encode()).hexdigest()
-
-
-def input_text(arguments: str) -> str:
-    """A call's input as JSON text that clients can read: of ``arguments`` that broke off, what there is.
-
-    Line breaks within strings, which models write and JSON has not, are escaped. What is no JSON object even so is the
-    value of ``INVALID_JSON``, under which clients tell the model of it.
-    """
-    if _is_object(arguments):
-        return arguments
-    try:
-        value = json.loads(arguments, strict=False)
-    except (ValueError, RecursionError):
-        value = None
-    return json.dumps(value if isinstance(value, dict) else {"INVALID_JSON": arguments}, ensure_ascii=False)
-
-
-def parse_input(text: str) -> Any:
-    """What client libraries read in a call's input: of text that broke off, the values that are complete."""
-    return from_json(text or "{}", allow_partial=True)
-
-
-def _is_object(text: str) -> bool:
-    try:
-        return isinstance(parse_input(text), dict)
-    except ValueError:
-        return False
 
 
 def _block(head: Head, part: Part) -> Block:

@@ -6,23 +6,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fastapi import APIRouter
-from fastapi.routing import APIRoute
-from starlette.routing import Match
-from starlette.types import Scope
 
+from unmask.serving.conditional_route import route_for
 from unmask.serving.served_model import Served, ServedModel
 
-
-class VersionedRoute(APIRoute):
-    """A route that is there for requests with ``anthropic-version`` only; others find the next one of its path."""
-
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """As for any route, once the header is there."""
-        versioned = any(name == b"anthropic-version" for name, _ in scope["headers"])
-        return super().matches(scope) if versioned else (Match.NONE, {})
-
-
-router = APIRouter(route_class=VersionedRoute, include_in_schema=False)  # paths that the document has already
+router = APIRouter(route_class=route_for(lambda headers: "anthropic-version" in headers), include_in_schema=False)
 
 
 @router.get("/v1/models")

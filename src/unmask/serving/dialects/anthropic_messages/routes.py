@@ -20,6 +20,7 @@ from unmask.serving.dialects.anthropic_messages.parse import names, parse, parse
 from unmask.serving.dialects.anthropic_messages.stream import MessageStream
 from unmask.serving.dialects.anthropic_messages.tools import eager_tools
 from unmask.serving.dialects.anthropic_messages.wire import CountRequest, MessagesRequest
+from unmask.serving.extension import report_headers
 from unmask.serving.fields import field_names
 from unmask.serving.served_model import Served
 from unmask.serving.sse import EventStream
@@ -49,7 +50,8 @@ async def create_message(body: MessagesRequest, request: Request, model: Served)
         return EventStream(admission, encoder, request.app.state.settings.keep_alive_seconds)
     with admission.running():
         (answer,) = await unless_disconnected(request.receive, admission.answers())
-        return Response(msgspec.json.encode(encode(head, answer)), media_type="application/json")
+        whole = msgspec.json.encode(encode(head, answer))
+        return Response(whole, headers=report_headers([answer]), media_type="application/json")
 
 
 @router.post("/v1/messages/count_tokens", responses=responses(ErrorEnvelope))

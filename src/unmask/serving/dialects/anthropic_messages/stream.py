@@ -9,7 +9,8 @@ from unmask.answers.answer import Answer, AnswerDelta
 from unmask.answers.parts import Content, Part, Reasoning, ToolPiece
 from unmask.engine.text import CellDecoder
 from unmask.serving import sse
-from unmask.serving.dialects.anthropic_messages.encode import Head, input_text, sign, stop_reason
+from unmask.serving.call_input import input_text
+from unmask.serving.dialects.anthropic_messages.encode import Head, sign, stop_reason
 from unmask.serving.dialects.anthropic_messages.envelope import envelope
 from unmask.serving.dialects.anthropic_messages.events import (
     BlockDelta,

@@ -23,7 +23,7 @@ def parse_input(given: wire.Input, previous: Sequence[Item]) -> list[Item]:
     calls = {item.call_id for item in previous if isinstance(item, items.FunctionCall)}
     parsed: list[Item] = []
     for number, item in enumerate(given):
-        own_id = None if item_id(item) in taken else item_id(item)
+        own_id = None if _sent_id(item) in taken else _sent_id(item)
         new = _parse(item, own_id, f"input[{number}]")
         taken.add(new.id)
         if isinstance(new, items.FunctionCall):
@@ -38,7 +38,7 @@ def parse_input(given: wire.Input, previous: Sequence[Item]) -> list[Item]:
     return parsed
 
 
-def item_id(item: wire.InputItem) -> str | None:
+def _sent_id(item: wire.InputItem) -> str | None:
     """The id that ``item`` was sent with."""
     return None if isinstance(item, wire.OtherItem) else item.id
 
