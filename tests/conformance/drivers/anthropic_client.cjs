@@ -22,7 +22,6 @@ async function whole(client, request, seen) {
 
 async function stream(client, request, seen) {
   seen.usage = [0, 0];
-  seen.frames = null; // the library drops events that it does not know
   for await (const event of await client.messages.create({ ...request, stream: true })) {
     if (event.type === "message_start") seen.usage = [event.message.usage.input_tokens, 0];
     if (event.type === "content_block_start" && event.content_block.type === "tool_use") {
@@ -44,7 +43,6 @@ function piece(delta, seen) {
 }
 
 async function helper(client, request, seen) {
-  seen.frames = null;
   const events = client.messages.stream(request);
   for await (const event of events) {
     if (event.type === "dllm_canvas") seen.frames += 1;

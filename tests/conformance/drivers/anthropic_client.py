@@ -38,9 +38,7 @@ def stream(client: anthropic.Anthropic, request: dict[str, Any], seen: Seen) -> 
         seen.frames = None  # it drops events of kinds that it does not know
     with client.messages.create(**fitting(client.messages.create, request | {"stream": True})) as events:
         for event in events:
-            if event.type == "dllm_canvas":
-                seen.frames = (seen.frames or 0) + 1
-            elif event.type == "message_start":
+            if event.type == "message_start":
                 seen.usage = [event.message.usage.input_tokens, 0]
             elif event.type == "content_block_start" and event.content_block.type == "tool_use":
                 block = event.content_block
