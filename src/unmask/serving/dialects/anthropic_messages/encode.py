@@ -69,21 +69,24 @@ def sign(thinking: str) -> str:
 def input_text(arguments: str) -> str:
     """A call's input as JSON text that clients can read: of ``arguments`` that broke off, what there is.
 
-    Line breaks within strings, which models write and JSON has not, are escaped. What is no JSON object even so is the
-    value of ``INVALID_JSON``, under which clients tell the model of it.
+    Line breaks within strings, which models write and JSON has not, are escaped. What is no JSON object even so, or is
+    nested too deeply to be read, is the value of ``INVALID_JSON``, under which clients tell the model of it.
     """
     if _is_object(arguments):
         return arguments
     try:
-        value = json.loads(arguments, strict=False)
+        repaired = json.dumps(json.loads(arguments, strict=False), ensure_ascii=False)
     except (ValueError, RecursionError):
-        value = None
-    return json.dumps(value if isinstance(value, dict) else {"INVALID_JSON": arguments}, ensure_ascii=False)
+        repaired = "null"
+    return repaired if _is_object(repaired) else json.dumps({"INVALID_JSON": arguments}, ensure_ascii=False)
 
 
 def parse_input(text: str) -> Any:
-    """What client libraries read in a call's input: of text that broke off, the values that are complete."""
-    return from_json(text or "{}", allow_partial=True)
+    """What client libraries read in a call's input: of text that broke off, the values that are complete.
+
+    Raises ``ValueError`` for what is no JSON, and for half of a surrogate pair.
+    """
+    return from_json((text or "{}").encode(), allow_partial=True, allow_inf_nan=False)
 
 
 def _is_object(text: str) -> bool:
