@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import msgspec
+import pytest
 from anthropic.lib.streaming._messages import accumulate_event
 from anthropic.types import RawMessageStreamEvent
 from hypothesis import given
@@ -161,6 +162,17 @@ def test_input_that_is_no_json_object_is_told_as_such():
     assert input_text('{"a": "x') == '{"a": "x'
     assert input_text('{"a": "é\n"}') == '{"a": "é\\n"}'
     assert input_text("") == ""
+
+
+@pytest.mark.parametrize(
+    "value", [r'"\ud800"', "NaN", "-Infinity", "[" * 300 + "]" * 300, "9" * 5000, "\n" * 3 + r'"\ud800"']
+)
+def test_input_that_no_client_can_read_is_told_whole_as_it_is_streamed(value):
+    arguments = f'{{"a": {value}}}'
+    text = f'<tool_call>{{"name": "f", "arguments": {arguments}}}</tool_call>'
+    message = whole([[text]])
+    assert message["content"][0]["input"] == {"INVALID_JSON": arguments}
+    assert put_together(streamed([[text]]))["content"] == message["content"]
 
 
 def test_usage_tells_reasoning_and_counts_the_whole_prompt():
