@@ -218,7 +218,8 @@ def test_documented_defaults_are_in_force():
 
 def test_every_option_named_anywhere_exists():
     """Command-line options in the pages and the README are those of a command, or of a script that the line names."""
-    commands = typer.main.get_command(app).commands.values()
+    commands = [*typer.main.get_command(app).commands.values()]
+    commands += [sub for command in commands for sub in getattr(command, "commands", {}).values()]
     parameters = [parameter for command in commands for parameter in command.params]
     known = {option for parameter in parameters for option in [*parameter.opts, *parameter.secondary_opts]}
     known |= {"--help", "--version"}

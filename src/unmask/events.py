@@ -6,12 +6,13 @@ One ``StepReport`` crosses the process border after each denoising step. Committ
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 import msgspec
 
 FinishReason = Literal["stop", "length", "timeout"]
-WireFinish = Literal["stop", "length"]
+WireFinish = Literal["stop", "length", "tool_calls"]
 NO_TOKEN = -1  # in frames of models without a mask token: nothing stands here yet
 
 
@@ -47,13 +48,23 @@ class TokenLogprob(msgspec.Struct, array_like=True, frozen=True):
     """What the model thought of ``token_id`` in the forward that committed it: natural logarithms of probabilities.
 
     ``alternatives``: the likeliest tokens there and theirs, best first; ``token_id`` itself need not be among them.
-    ``offset``: where the token's text begins in the answer's; known to those who know the text.
+    ``offset``: where the token's text begins in the answer's; known to those who know the text. ``logprob`` is NaN for
+    a token that was given and not judged.
     """
 
     token_id: int
     logprob: float
     alternatives: list[tuple[int, float]]
     offset: int = 0
+
+    def moved(self, offset: int) -> TokenLogprob:
+        """The same, with its text beginning at ``offset``."""
+        return msgspec.structs.replace(self, offset=offset)
+
+    @property
+    def judged(self) -> bool:
+        """Whether there is a number."""
+        return not math.isnan(self.logprob)
 
 
 class Sketch(msgspec.Struct, array_like=True):
@@ -85,7 +96,8 @@ class CanvasEvent(msgspec.Struct, array_like=True):
     ``finish``: set on the last event; ``ended_by_token`` says that an end token closed the text (it is counted
     in usage, never shown). ``frame``: the whole canvas as it stands, masks included, if the request asked for
     frames and one is due; the ``sketch`` goes with it. ``error``: (code, message) on the last event of a request that
-    did not finish. ``logprobs``: one for each of ``token_ids``, if the request asked for them.
+    did not finish. ``logprobs``: one for each of ``token_ids``, if the request asked for them; ``closing``: that of the
+    end token that closed the text.
     """
 
     request_id: str
@@ -97,6 +109,7 @@ class CanvasEvent(msgspec.Struct, array_like=True):
     error: tuple[str, str] | None = None
     logprobs: list[TokenLogprob] | None = None
     sketch: Sketch | None = None
+    closing: TokenLogprob | None = None
 
     @property
     def last(self) -> bool:

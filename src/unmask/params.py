@@ -155,7 +155,8 @@ class DecodingParams(msgspec.Struct, frozen=True, kw_only=True):
 
     The D2F fields govern block creation for every block-causal request; for rules other than ``d2f`` they are
     set so that one block is denoised at a time. ``sub_block_length`` is 0 for models that have no sub-blocks, and
-    ``refresh_interval`` for caches that are not refreshed by count.
+    ``refresh_interval`` for caches that are not refreshed by count. ``answer``: the tokens of an answer that is known
+    already and is only to be scored (``scoring.py``); none for one that is to be found.
     """
 
     max_tokens: int
@@ -204,6 +205,7 @@ class DecodingParams(msgspec.Struct, frozen=True, kw_only=True):
     logit_bias: dict[int, float] = {}
     adapter: str = ""
     constraint: Constraint | None = None
+    answer: tuple[int, ...] = ()
 
     @property
     def shadow_rows(self) -> int:
@@ -212,7 +214,8 @@ class DecodingParams(msgspec.Struct, frozen=True, kw_only=True):
 
     def applied(self) -> dict[str, Any]:
         """What is really in force, as told to the user: all but the options that nothing reads."""
-        unread = {name for name in ALL_RULE_OPTIONS if name not in RULE_TRAITS[self.rule].options} | {"frames"}
+        unread = {name for name in ALL_RULE_OPTIONS if name not in RULE_TRAITS[self.rule].options}
+        unread |= {"frames", "answer"}
         optional = ("sub_block_length", "refresh_interval", "adapter", "logit_bias", "constraint")
         unread |= {name for name in optional if not getattr(self, name)}
         unread |= {"logprobs"} if self.logprobs is None else set()

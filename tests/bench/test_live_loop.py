@@ -43,7 +43,7 @@ def replay(loop: MeasuredLoop, load: Workload) -> np.ndarray:
                 wire.Submit(str(number), [9] * shape.prompt_tokens, resolve(asked, loop.model, shape.prompt_tokens))
             )
         events = loop.timed_step()
-        now += loop.seconds[-1]
+        now += loop.records[-1].seconds
         for event in events:
             number = int(event.request_id)
             if event.last:

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from tests.bench.worlds import EXACT
 from tests.infos import model_info
 from unmask.bench.simulated import Playback, PricedTrajectory
-from unmask.bench.trajectory import Pacer, Shape, find_trajectory, span_features
+from unmask.bench.trajectory import Pacer, Shape, find_trajectory
 from unmask.decoding.windows import Decision
 from unmask.engine.sequence import Sequence
+from unmask.engine.step_features import span_features
 from unmask.params import GenerationParams
 from unmask.resolve import resolve
 

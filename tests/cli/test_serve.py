@@ -93,7 +93,7 @@ def test_a_signal_stops_server_and_engine(number):
 def test_requests_still_running_at_the_end_are_told_so(signals):
     body = {"prompt": "a", "max_tokens": 1000, "stream": True}
     body["unmask"] = {"rule": "low_confidence", "cache": "none", "end_tokens": "never"}
-    with serve() as server:
+    with serve("--grace", "2") as server:
         request = urllib.request.Request(
             f"{server.url}/v1/completions", json.dumps(body).encode(), {"content-type": "application/json"}
         )

@@ -10,14 +10,14 @@ import jsonschema
 
 WORDS = ("a", "id", "name", "x y", 'quote"d', "é", "n0")
 PATTERNS = ("^[a-c]+$", r"\d{2,3}", "(x|yz)?[^a]", r"^\w+-\w+$", "[!-~]{1,3}", ".{2}", r"\S+", "a.c|b")
-FORMATS = ("date", "time", "date-time", "uuid", "ipv4", "hostname", "email")
+FORMATS = ("date", "time", "date-time", "uuid", "ipv4", "hostname", "email", "duration", "ipv6", "uri")
 
 
 def random_schema(rng: random.Random, depth: int = 2) -> Any:
     """A schema that nests at most ``depth`` levels; its answers can be short."""
     kinds = ["string", "integer", "number", "boolean", "null", "listed", "const"]
     if depth:
-        kinds += ["object", "object", "array", "anyOf", "types"]
+        kinds += ["object", "object", "array", "anyOf", "oneOf", "types"]
     kind = rng.choice(kinds)
     made = _MAKERS[kind](rng, depth)
     if rng.random() < 0.2:
@@ -81,6 +81,13 @@ def _array(rng, depth):
     return {"type": "array", "items": random_schema(rng, depth - 1), **bounds}
 
 
+def _one_of(rng, depth):
+    made = [_object(rng, depth - 1) for _ in range(2)]
+    for name, one in zip("pq", made, strict=True):
+        one["properties"] = {**one.get("properties", {}), "kind": {"const": name}}
+    return {"oneOf": [*made, {"type": rng.choice(("null", "integer", "string"))}]}
+
+
 _MAKERS = {
     "string": _string,
     "integer": lambda rng, depth: {"type": "integer", **_bounds(rng)},
@@ -91,6 +98,7 @@ _MAKERS = {
     "const": lambda rng, depth: {"const": rng.choice(["fixed", 3, False])},
     "object": _object,
     "array": _array,
+    "oneOf": _one_of,
     "anyOf": lambda rng, depth: {"anyOf": [random_schema(rng, depth - 1) for _ in range(2)]},
     "types": lambda rng, depth: {"type": rng.choice((["string", "null"], ["integer", "boolean"]))},
 }

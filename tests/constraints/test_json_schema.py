@@ -100,7 +100,7 @@ def test_examples(schema, good, bad):
 
 
 REFUSED = [
-    ({"oneOf": [{"type": "null"}]}, "oneOf"),
+    ({"not": {"type": "null"}}, "not"),
     ({"type": "array", "uniqueItems": True}, "uniqueItems"),
     ({"type": "integer", "multipleOf": 3}, "multipleOf"),
     ({"type": "number", "minimum": 0.5}, "whole numbers"),

@@ -17,7 +17,9 @@ from unmask.engine import wire
 from unmask.engine.client import EngineClient
 from unmask.events import CanvasEvent, EngineStats, RequestStats, StepReport
 from unmask.serving.app import create_app
+from unmask.serving.response_store import ResponseStore
 from unmask.serving.served_model import ServedModel
+from unmask.serving.server import server_config
 from unmask.serving.settings import ServerSettings
 
 MODEL = model_info(
@@ -76,6 +78,7 @@ class FakeServer:
     engine: ScriptedEngine
     model: ServedModel
     prompts: PromptEncoder = field(repr=False)
+    responses: ResponseStore = field(repr=False)
 
 
 @asynccontextmanager
@@ -84,18 +87,21 @@ async def serving(*, capacity: int = 8, **settings) -> AsyncIterator[FakeServer]
     engine = ScriptedEngine()
     prompts = PromptEncoder(EMBEDDED_MODEL, MODEL)
     model = ServedModel(engine, prompts, name=EMBEDDED_MODEL, capacity=capacity)
-    app = create_app(model, ServerSettings(**settings))
+    server_settings = ServerSettings(**settings)
     listener = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(app, lifespan="off", log_level="warning", timeout_graceful_shutdown=1)
+    responses = ResponseStore()
+    config = server_config(create_app(model, server_settings, responses), server_settings)
+    config.timeout_graceful_shutdown = 1
     server = uvicorn.Server(config)
     server.capture_signals = _no_signals
     running = asyncio.create_task(server.serve(sockets=[listener]))
     try:
-        yield FakeServer(f"http://127.0.0.1:{listener.getsockname()[1]}", engine, model, prompts)
+        yield FakeServer(f"http://127.0.0.1:{listener.getsockname()[1]}", engine, model, prompts, responses)
     finally:
         server.should_exit = True
         await running
         listener.close()
+        responses.close()
 
 
 class _no_signals:

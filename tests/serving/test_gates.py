@@ -22,7 +22,6 @@ async def refusal(http, path, body):
 
 
 UNSUPPORTED = {
-    "n": 2,
     "best_of": 3,
     "frequency_penalty": 0.5,
     "presence_penalty": -1,
@@ -41,8 +40,6 @@ async def test_what_cannot_be_honoured_is_named(http, path, base, field):
 
 
 CHAT_UNSUPPORTED = {
-    "tools": [{"type": "function", "function": {"name": "f"}}],
-    "tool_choice": "required",
     "functions": [{"name": "f"}],
     "function_call": {"name": "f"},
     "modalities": ["text", "audio"],
@@ -65,7 +62,7 @@ async def test_what_chat_cannot_honour_is_named(http, field):
     assert await refusal(http, "/v1/chat/completions", body) == ("unsupported_value", field)
 
 
-@pytest.mark.parametrize("field", [{"echo": True}, {"suffix": "end"}])
+@pytest.mark.parametrize("field", [{"suffix": "end"}])
 async def test_what_completions_cannot_honour_is_named(http, field):
     assert await refusal(http, "/v1/completions", TEXT | field) == ("unsupported_value", *field)
 
@@ -169,13 +166,22 @@ async def test_values_are_checked(http, path, base, fields, code, param):
     assert await refusal(http, path, base | fields) == (code, param)
 
 
+CALL = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 MESSAGES = [
     ([], "invalid_value", "messages"),
     ("hi", "invalid_value", "messages"),
     ([{"role": "user"}], "invalid_value", "messages[0].content"),
     ([{"role": "user", "content": None}], "invalid_value", "messages[0].content"),
     ([{"content": "hi"}], "invalid_value", "messages[0].role"),
-    ([{"role": "tool", "content": "4"}], "unsupported_value", "messages[0].role"),
+    ([{"role": "robot", "content": "4"}], "unsupported_value", "messages[0].role"),
+    ([{"role": "tool", "content": "4"}], "invalid_value", "messages[0].tool_call_id"),
+    ([{"role": "user", "content": "4", "tool_call_id": "1"}], "invalid_value", "messages[0].tool_call_id"),
+    ([{"role": "user", "content": "4", "tool_calls": [CALL]}], "invalid_value", "messages[0].tool_calls"),
+    (
+        [{"role": "assistant", "tool_calls": [CALL | {"function": {"name": "f", "arguments": "[1]"}}]}],
+        "invalid_value",
+        "messages[0].tool_calls[0].function.arguments",
+    ),
     ([{"role": "user", "content": "hi", "mood": 1}], "unknown_field", "messages[0].mood"),
     ([{"role": "user", "content": "hi", "name": "Bo"}], "unsupported_value", "messages[0].name"),
     (
@@ -221,9 +227,8 @@ async def test_deep_nesting_is_refused_as_any_other_value(http):
     deep: list = []
     for _ in range(900):
         deep = [deep]
-    for field in ("tools", "store"):
-        body = CHAT | {field: deep}
-        assert await refusal(http, "/v1/chat/completions", body) == ("unsupported_value", field)
+    for field, code, param in [("tools", "invalid_value", "tools[0]"), ("store", "unsupported_value", "store")]:
+        assert await refusal(http, "/v1/chat/completions", CHAT | {field: deep}) == (code, param)
 
 
 async def test_chat_errors_name_chat_fields(http):

@@ -6,10 +6,7 @@ import math
 
 import pytest
 
-from tests.serving.test_schema import check
 from tests.serving.wire import events
-
-__all__ = ["check"]  # the fixture
 
 QUESTION = [{"role": "user", "content": "What is 7 + 8?"}]
 FIELDS = [

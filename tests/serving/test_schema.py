@@ -2,40 +2,12 @@
 
 from __future__ import annotations
 
-import jsonschema
 import pytest
 
 from tests.serving.wire import events
 
 CHAT = {"messages": [{"role": "user", "content": "What is 7 + 8?"}]}
 STREAM = {"stream": True, "stream_options": {"include_usage": True}}
-
-
-@pytest.fixture(scope="session")
-def check(openapi):
-    """check(body, name): validate against a named schema of the description."""
-    schemas = {"components": openapi["components"]}
-    _null_means_null(schemas)
-
-    def check(body: object, name: str) -> None:
-        jsonschema.Draft202012Validator(schemas | {"$ref": f"#/components/schemas/{name}"}).validate(body)
-
-    return check
-
-
-def _null_means_null(node: object) -> None:
-    """Translate OpenAPI 3.0's ``nullable: true``, which the description still uses, for JSON Schema."""
-    if isinstance(node, dict):
-        for value in list(node.values()):
-            _null_means_null(value)
-        if node.get("nullable") is True:
-            del node["nullable"]
-            inner = dict(node)
-            node.clear()
-            node["anyOf"] = [inner, {"type": "null"}]
-    elif isinstance(node, list):
-        for value in node:
-            _null_means_null(value)
 
 
 async def post(http, path, body):
@@ -83,6 +55,6 @@ async def test_models(http, check):
         check(await response.json(), "Model")
 
 
-@pytest.mark.parametrize("body", [{}, CHAT | {"nonsense": 1}, CHAT | {"model": "x"}, CHAT | {"n": 3}])
+@pytest.mark.parametrize("body", [{}, CHAT | {"nonsense": 1}, CHAT | {"model": "x"}, CHAT | {"n": 300}])
 async def test_errors(http, check, body):
     check(await post(http, "/v1/chat/completions", body), "ErrorResponse")

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from tests.serving.fakes import MODEL
 from tests.serving.wire import events as decode_events
 from tests.serving.wire import finish_of, text_of
+from unmask.answers.answer import AnswerAssembler
+from unmask.answers.reading import VERBATIM
 from unmask.checkpoints.directory import EMBEDDED_MODEL
 from unmask.checkpoints.prompts import PromptEncoder
 from unmask.engine.completion import TextRequest
@@ -64,13 +66,13 @@ def assembler(stop: tuple[str, ...]) -> TextAssembler:
 
 
 def chat_chunks(groups: list[list[int]], stop: tuple[str, ...], frames: bool = False) -> list[dict]:
-    stream = ChatStream(HEAD, CellDecoder(TOKENIZER), include_usage=True)
-    text = assembler(stop)
+    stream = ChatStream(HEAD, CellDecoder(TOKENIZER), include_usage=True, copies=1)
+    text, answer = assembler(stop), AnswerAssembler(VERBATIM)
     sent = list(stream.start())
     for event in run_events(groups, frames):
-        delta = text.feed(event)
+        delta = answer.feed(text.feed(event))
         sent += stream.step(0, delta)
-        if delta.completion is not None:
+        if delta.answer is not None:
             break
     return decode_events(b"".join([*sent, *stream.end()]))
 
@@ -107,14 +109,15 @@ def test_every_chat_chunk_is_one_that_clients_survive(grouping, stop, frames):
 @given(st.lists(groupings(), min_size=1, max_size=3), stops, st.randoms(use_true_random=False))
 def test_interleaved_completions_come_apart_again(grouped, stop, random):
     events = [run_events(groups, frames=False) for _, groups in grouped]
-    running = {number: assembler(stop) for number in range(len(grouped))}
-    stream = CompletionStream(HEAD, CellDecoder(TOKENIZER), include_usage=True)
+    running = {number: (assembler(stop), AnswerAssembler(VERBATIM)) for number in range(len(grouped))}
+    stream = CompletionStream(HEAD, CellDecoder(TOKENIZER), include_usage=True, copies=1)
     sent = list(stream.start())
     while running:
         number = random.choice(list(running))
-        delta = running[number].feed(events[number].pop(0))
+        text, answer = running[number]
+        delta = answer.feed(text.feed(events[number].pop(0)))
         sent += stream.step(number, delta)
-        if delta.completion is not None:
+        if delta.answer is not None:
             del running[number]
     decoded = decode_events(b"".join([*sent, *stream.end()]))
     total = 0

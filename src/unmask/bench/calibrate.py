@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import platform
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from unmask import __version__
-from unmask.bench.costs import FEATURES, Calibration, fit_costs
+from unmask.bench.costs import Calibration
 from unmask.bench.distributions import Floats
 from unmask.bench.request_seconds import measure_request_seconds
-from unmask.bench.trajectory import Shape, span_features
+from unmask.bench.trajectory import Shape
 from unmask.checkpoints.weights import Progress
 from unmask.engine import wire
 from unmask.engine.loop import EngineLoop
 from unmask.engine.options import EngineOptions
-from unmask.engine.scheduler import Span
+from unmask.engine.step_meter import StepMeter
+from unmask.engine.step_records import StepRecord
 from unmask.engine.worker import default_threads
 from unmask.events import CanvasEvent
 from unmask.params import GenerationParams, ModelInfo
@@ -47,21 +45,11 @@ def calibrate(
     request_seconds = measure_request_seconds(engine)
     loop = MeasuredLoop(replace(engine, threads=engine.threads or default_threads()), progress)
     requests = random_requests(shapes(loop.model.context_length), options, loop.model, random)
-    costs, fit = fit_costs(*loop.measure(requests, engine.max_running, seconds))
-    return Calibration(
-        model=loop.model,
-        costs=costs,
-        fit=fit,
-        request_seconds=request_seconds,
-        threads=torch.get_num_threads(),
-        device=loop.device,
-        host=f"{platform.node()}: {platform.processor() or platform.machine()}, {platform.system()}",
-        version=__version__,
-    )
+    return Calibration.of(loop.origin, *loop.measure(requests, engine.max_running, seconds), request_seconds)
 
 
 class MeasuredLoop(EngineLoop):
-    """An engine loop that notes, of each step, what its spans hold and how long it took by ``clock``."""
+    """An engine loop that keeps ``records`` of its steps, timed by ``clock``."""
 
     def __init__(
         self,
@@ -70,17 +58,10 @@ class MeasuredLoop(EngineLoop):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(options, progress)
+        self.records: list[StepRecord] = []
+        self._watch = StepMeter(self.records.append, clock)
         self._clock = clock
-        self.features: list[tuple[int, ...]] = []
-        self.seconds: list[float] = []
-        self._noting = 0.0
         self._submitted = 0
-
-    @property
-    def device(self) -> str:
-        """Where the model is computed."""
-        device = self._runner.model.device
-        return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
     def measure(
         self, requests: Iterator[wire.Submit], max_running: int, seconds: float
@@ -88,26 +69,21 @@ class MeasuredLoop(EngineLoop):
         """Features [steps, 5] and seconds [steps] of steps of 1, 2, 4, ... ``max_running`` requests at once."""
         levels = [2**n for n in range(max_running.bit_length()) if 2**n < max_running]
         self._keep(1, requests, 0.0, _WARM_UP)
-        self.features.clear()
-        self.seconds.clear()
+        self.records.clear()
         for level in (*levels, max_running):
             self._keep(level, requests, seconds / (len(levels) + 1), _LEAST_STEPS)
-        return np.array(self.features).reshape(-1, FEATURES), np.array(self.seconds)
+        features = np.array([record.features for record in self.records], dtype=np.int64)
+        return features, np.array([record.seconds for record in self.records])
 
     def timed_step(self) -> list[CanvasEvent]:
         """One step and the message that tells of it, as an engine process makes it."""
-        self._noting = 0.0
-        begun = self._clock()
-        report = self.step()
-        wire.pack(report)
-        self.seconds.append(self._clock() - begun - self._noting)
-        return report.events
+        return self.step(wire.pack).events
 
     def _keep(self, level: int, requests: Iterator[wire.Submit], seconds: float, least_steps: int) -> None:
         """Keep ``level`` requests running for so long, and for so many steps; then let none of them live on."""
         alive = [self._submit(requests) for _ in range(level)]
-        begun, until = self._clock(), len(self.seconds) + least_steps
-        while self._clock() < begun + seconds or len(self.seconds) < until:
+        begun, until = self._clock(), len(self.records) + least_steps
+        while self._clock() < begun + seconds or len(self.records) < until:
             for event in self.timed_step():
                 if event.last:
                     alive.remove(event.request_id)
@@ -122,18 +98,6 @@ class MeasuredLoop(EngineLoop):
         command.request_id = str(self._submitted)
         self.send(command)
         return command.request_id
-
-    def _execute(self, spans: list[Span]) -> list[CanvasEvent]:
-        begun = self._clock()
-        self.features.append(_features(spans))
-        self._noting = self._clock() - begun
-        return super()._execute(spans)
-
-
-def _features(spans: list[Span]) -> tuple[int, ...]:
-    """What the spans of a step hold together."""
-    each = [span_features(span.window, span.sequence.canvas) for span in spans]
-    return tuple(sum(column) for column in zip(*each, strict=True))
 
 
 def random_requests(

@@ -70,6 +70,7 @@ def _server(engine: EngineOptions) -> Iterator[str]:
         process.terminate()
         process.stderr.read()  # else it could wait for somebody to read its last words
         process.wait()
+        process.stderr.close()
 
 
 def _arguments(engine: EngineOptions) -> Iterator[str]:

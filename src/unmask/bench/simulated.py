@@ -13,11 +13,12 @@ from typing import cast
 import numpy as np
 
 from unmask.bench.costs import Costs
-from unmask.bench.trajectory import Moment, Trajectory, span_features
+from unmask.bench.trajectory import Moment, Trajectory
 from unmask.decoding.windows import Decision, Window
 from unmask.engine.pages import pages_for
 from unmask.engine.scheduler import Scheduler
 from unmask.engine.sequence import Sequence
+from unmask.engine.step_features import span_features
 from unmask.terms import PLAIN, Terms
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from unmask.bench.files import reading
 from unmask.errors import InvalidValueError
 
 _Count = Annotated[int, msgspec.Meta(ge=1, le=2**31)]
@@ -41,7 +42,7 @@ def read_trace(path: str) -> list[TraceRow]:
     file = Path(path)
     if file.suffix not in (".jsonl", ".csv"):
         raise InvalidValueError(f"{path} is no trace file.", hint="Its name must end in .jsonl or .csv.")
-    with file.open(encoding="utf-8-sig", newline="") as lines:
+    with reading(path), file.open(encoding="utf-8-sig", newline="") as lines:
         try:
             rows = list((_csv if file.suffix == ".csv" else _jsonl)(path, lines))
         except (UnicodeDecodeError, csv.Error) as error:

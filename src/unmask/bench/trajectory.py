@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from unmask.decoding.canvas import Canvas
 from unmask.decoding.windows import Decision, Denoiser, Outlook, Segment, Window
 from unmask.engine.sequence import Sequence
+from unmask.engine.step_features import span_features
 from unmask.params import RULE_TRAITS, DecodingParams, GenerationParams, ModelInfo
 from unmask.resolve import resolve
 
@@ -108,18 +109,6 @@ def find_trajectory(shape: Shape, options: GenerationParams, model: ModelInfo) -
     return Trajectory(
         shape, params, model, sequence.canvas, unit, divisible, tuple(moments), np.array(features), first_block + 1
     )
-
-
-def span_features(window: Window, canvas: Canvas) -> tuple[int, int, int, int, int]:
-    """Span, query rows, keys, pairs of row and key, positions that may commit."""
-    rows, keys = window.count, window.keys
-    return 1, rows, keys, rows * keys, sum(_open(segment, canvas) for segment in window.segments)
-
-
-def _open(segment: Segment, canvas: Canvas) -> int:
-    if segment.revises:
-        return segment.reach - max(segment.start, canvas.prompt_length)
-    return int(np.count_nonzero(canvas.masked[segment.start : segment.reach]))
 
 
 class Pacer:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from jinja2 import Template, TemplateError
+from collections.abc import Sequence
+from typing import Any
 
+from jinja2 import Template, TemplateError, meta
+
+from unmask.checkpoints.generic_tools import spell_out
 from unmask.checkpoints.sandbox import MAX_CHARS, TemplateSandbox, deadline
 from unmask.checkpoints.tokenizer import TextGuard, Tokenizer
 from unmask.checkpoints.tokenizer_source import TokenizerSource
@@ -26,16 +30,29 @@ class ChatTemplate:
         """The template of ``source``, whose ``tokenizer`` it renders for. Raises ``InvalidCheckpointError``."""
         self._tokenizer = tokenizer
         self.source = _text(source)
-        self._template = _compile(self.source) if self.source else None
+        self._template: Template | None = None
+        self.variables: frozenset[str] = frozenset()
+        if self.source:
+            self._template, self.variables = _compile(self.source)
 
     @property
     def exists(self) -> bool:
         """Whether the checkpoint has a template."""
         return self._template is not None
 
-    def encode(self, messages: list[dict[str, str]]) -> list[int]:
-        """Prompt ids of ``messages`` (``role`` and ``content``), ready for the assistant's answer.
+    @property
+    def knows_tools(self) -> bool:
+        """Whether the template itself tells the model of tools; else ``generic_tools`` does."""
+        return "tools" in self.variables
 
+    def encode(
+        self, messages: Sequence[dict[str, Any]], tools: Sequence[dict[str, Any]] = (), **variables: Any
+    ) -> list[int]:
+        """Prompt ids of ``messages``, ready for the assistant's answer, which may call ``tools``.
+
+        Both have the shape that templates know from Hugging Face: ``role`` and ``content``, and for tools
+        ``tool_calls`` (``{"type": "function", "function": {"name", "arguments"}}``, arguments as objects), the role
+        ``tool``, ``tool_call_id`` and ``name``; ``reasoning_content``. ``variables`` go to the template as they are.
         Raises ``UnsupportedValueError`` if the checkpoint has no template, ``InvalidValueError`` if the template
         refuses the conversation.
         """
@@ -43,17 +60,19 @@ class ChatTemplate:
             raise UnsupportedValueError(
                 "This model has no chat template.", hint="Use the completions endpoint.", param="messages"
             )
-        guard = self._tokenizer.guard([message["content"] for message in messages])
-        guarded = [{**message, "content": guard.hide(message["content"])} for message in messages]
-        return self._tokenizer.encode_rendered(self._render(self._template, guarded, guard), guard)
+        if not self.knows_tools and (tools or any(_beyond_text(message) for message in messages)):
+            messages, tools = spell_out(messages, tools), ()
+        guard = self._tokenizer.guard(_strings([*messages, *tools]))
+        values = {"messages": _hide([*messages], guard), "tools": _hide([*tools], guard) or None} | variables
+        return self._tokenizer.encode_rendered(self._render(self._template, values, guard), guard)
 
-    def _render(self, template: Template, messages: list[dict[str, str]], guard: TextGuard) -> str:
+    def _render(self, template: Template, values: dict[str, Any], guard: TextGuard) -> str:
         specials = {name: self._tokenizer.special_text(name) for name in ("bos_token", "eos_token", "pad_token")}
         pieces: list[str] = []
         size = 0
         try:
             with deadline():
-                for piece in template.generate(messages=messages, add_generation_prompt=True, **specials):
+                for piece in template.generate(add_generation_prompt=True, **specials, **values):
                     pieces.append(piece)
                     size += len(piece)
                     if size > MAX_CHARS:
@@ -63,6 +82,28 @@ class ChatTemplate:
                 f"The model's chat template refuses this conversation: {cut(guard.lift(str(error)))}", param="messages"
             ) from None
         return "".join(pieces)
+
+
+def _beyond_text(message: dict[str, Any]) -> bool:
+    return message["role"] == "tool" or bool(message.get("tool_calls"))
+
+
+def _strings(value: Any) -> list[str]:
+    """Every string in ``value``, which came from JSON, keys included."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, dict):
+        value = [*value, *value.values()]
+    return [text for each in value for text in _strings(each)] if isinstance(value, list) else []
+
+
+def _hide(value: Any, guard: TextGuard) -> Any:
+    """``value`` with the special literals of all its strings hidden."""
+    if isinstance(value, str):
+        return guard.hide(value)
+    if isinstance(value, dict):
+        return {guard.hide(key): _hide(each, guard) for key, each in value.items()}
+    return [_hide(each, guard) for each in value] if isinstance(value, list) else value
 
 
 def _text(source: TokenizerSource) -> str:
@@ -78,9 +119,11 @@ def _text(source: TokenizerSource) -> str:
     return text or ""
 
 
-def _compile(source: str) -> Template:
+def _compile(source: str) -> tuple[Template, frozenset[str]]:
+    """The template, and the names of the variables that it asks for."""
+    sandbox = TemplateSandbox()
     try:
-        return TemplateSandbox().from_string(source)
+        return sandbox.from_string(source), frozenset(meta.find_undeclared_variables(sandbox.parse(source)))
     except (TemplateError, RecursionError) as error:
         raise InvalidCheckpointError(
             f"The chat template is malformed: {cut(error)}.", hint="Repair the checkpoint's chat template."

@@ -8,6 +8,7 @@ renders: it hides every special literal inside content and brings it back before
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from tokenizers import Tokenizer as HfTokenizer
 from tokenizers.decoders import DecodeStream
@@ -99,9 +100,10 @@ class Tokenizer:
             return text, bytes(_BYTE_OF_SYMBOL[symbol] for symbol in token)
         return text, text.encode()
 
-    def incremental_decoder(self) -> IncrementalDecoder:
-        """A fresh decoder for one growing sequence."""
-        return IncrementalDecoder(self, self._hf)
+    def incremental_decoder(self, shown: Collection[str] = ()) -> IncrementalDecoder:
+        """A fresh decoder for one growing sequence, which shows the special tokens whose texts are in ``shown``."""
+        ids = {self.specials[text]: text for text in shown if text in self.specials}
+        return IncrementalDecoder(self, self._hf, ids)
 
     def guard(self, contents: list[str]) -> TextGuard:
         """A guard for ``contents``. Raises ``InvalidValueError`` if they use up every private character."""
@@ -158,17 +160,25 @@ class IncrementalDecoder:
     """Feeds on final token ids, one at a time, and gives the text that can no longer change.
 
     Bytes of an unfinished character are held back. ``flush`` gives what is left, so that all pieces together
-    equal ``Tokenizer.decode`` of all ids.
+    equal ``Tokenizer.decode`` of all ids. Special tokens have no text but those of ``shown``, at which the text is cut
+    and each side is decoded by itself.
     """
 
-    def __init__(self, tokenizer: Tokenizer, hf: HfTokenizer) -> None:
-        self._tokenizer, self._hf = tokenizer, hf
+    def __init__(self, tokenizer: Tokenizer, hf: HfTokenizer, shown: dict[int, str]) -> None:
+        self._tokenizer, self._hf, self._shown = tokenizer, hf, shown
+        self._begin()
+
+    def _begin(self) -> None:
         self._stream = DecodeStream(skip_special_tokens=True)
         self._ids: list[int] = []
         self._given = 0
 
     def step(self, token_id: int) -> str:
         """The text that became certain with ``token_id``; often empty."""
+        if token_id in self._shown:
+            rest = self.flush()
+            self._begin()
+            return rest + self._shown[token_id]
         self._ids.append(token_id)
         piece = self._stream.step(self._hf, token_id) or ""
         self._given += len(piece)

@@ -8,6 +8,7 @@ import typer
 
 from unmask import __version__
 from unmask.cli.inspect import inspect
+from unmask.cli.keys import app as keys
 from unmask.cli.run import run
 from unmask.cli.serve import serve
 from unmask.cli.simulate import simulate
@@ -22,6 +23,7 @@ app.command()(serve)
 app.command()(run)
 app.command()(inspect)
 app.command()(simulate)
+app.add_typer(keys, name="keys")
 
 
 def _version(wanted: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -69,10 +70,17 @@ Threads = Annotated[
     ),
 ]
 
+StepLog = Annotated[
+    str | None,
+    typer.Option(
+        envvar="UNMASK_STEP_LOG", metavar="FILE", help="Write what each step held and took, for simulate --from-steps."
+    ),
+]
+
 # The server
 
 
-def _seconds(value: float) -> float:
+def seconds(value: float) -> float:
     """Refused here because a number need not be one: nothing is before or after NaN."""
     if not 0 <= value <= 86400:
         raise typer.BadParameter(f"{value:g} is not 0 to 86400 seconds.")
@@ -95,14 +103,18 @@ MaxWaiting = Annotated[
 QueueTimeout = Annotated[
     float,
     typer.Option(
-        envvar="UNMASK_QUEUE_TIMEOUT", callback=_seconds, help="Seconds until a request is begun; 0 sets no limit."
+        envvar="UNMASK_QUEUE_TIMEOUT", callback=seconds, help="Seconds until a request is begun; 0 sets no limit."
     ),
 ]
 RequestTimeout = Annotated[
     float,
     typer.Option(
-        envvar="UNMASK_REQUEST_TIMEOUT", callback=_seconds, help="Seconds a request may take in all; 0 sets no limit."
+        envvar="UNMASK_REQUEST_TIMEOUT", callback=seconds, help="Seconds a request may take in all; 0 sets no limit."
     ),
+]
+Store = Annotated[
+    Path | None,
+    typer.Option(envvar="UNMASK_STORE", metavar="FILE", help="Keep responses in this file; else they stay in memory."),
 ]
 ServiceClasses = Annotated[
     list[str],

@@ -11,6 +11,7 @@ import typer
 
 from unmask.checkpoints.directory import EMBEDDED_MODEL
 from unmask.cli import options
+from unmask.cli import security_options as security
 
 if TYPE_CHECKING:
     from unmask.serving.served_model import ServedModel
@@ -32,6 +33,13 @@ def serve(
     port: options.Port = 8000,
     served_model_name: options.ServedModelName = None,
     api_key: options.ApiKey = None,
+    keys: security.Keys = None,
+    allowed_host: security.AllowedHost = [],  # noqa: B006
+    allowed_origin: security.AllowedOrigin = [],  # noqa: B006
+    grace: security.Grace = 30,
+    access_log: security.AccessLog = True,
+    max_connections: security.MaxConnections = 900,
+    receive_timeout: security.ReceiveTimeout = 30,
     adapter: options.Adapter = None,
     lora: options.Lora = [],  # noqa: B006 (typer wants a list)
     device: options.Device = "auto",
@@ -43,6 +51,7 @@ def serve(
     max_waiting: options.MaxWaiting = 128,
     queue_timeout: options.QueueTimeout = 300,
     request_timeout: options.RequestTimeout = 0,
+    store: options.Store = None,
     service_class: options.ServiceClasses = [],  # noqa: B006
     max_rows: options.MaxRows = 4096,
     draft_rows: options.DraftRows = 512,
@@ -50,6 +59,7 @@ def serve(
     max_context: options.MaxContext = 0,
     prefix_cache: options.PrefixCache = True,
     threads: options.Threads = 0,
+    step_log: options.StepLog = None,
 ) -> None:
     """Serve MODEL over HTTP until interrupted."""
     import asyncio
@@ -62,8 +72,8 @@ def serve(
 
     if api_key == "" or (api_key is None and "UNMASK_API_KEY" in os.environ):  # typer takes an empty one for none
         raise typer.BadParameter("an empty key protects nothing.", param_hint="--api-key")
-    if api_key is None and not _is_loopback(host):
-        typer.echo(f"warning: anyone who reaches {host} may use this server; set --api-key.", err=True)
+    if api_key is None and keys is None and not _is_loopback(host):
+        typer.echo(f"warning: anyone who reaches {host} may use this server; set --api-key or --keys.", err=True)
     engine = EngineOptions(
         model=model,
         adapter=adapter,
@@ -81,6 +91,7 @@ def serve(
         prefix_cache=prefix_cache,
         threads=threads,
         service_classes=options.named_service_classes(service_class),
+        step_log=step_log,
     )
     settings = ServerSettings(
         host=host,
@@ -89,8 +100,16 @@ def serve(
         api_key=api_key,
         max_waiting=max_waiting,
         timeouts=Timeouts(queue_timeout, request_timeout),
+        keys=keys,
+        allowed_hosts=tuple(allowed_host),
+        allowed_origins=tuple(allowed_origin),
+        grace_seconds=grace,
+        access_log=access_log,
+        max_connections=max_connections,
+        receive_seconds=receive_timeout,
+        store=store,
     )
-    announce = partial(_announce, secured=api_key is not None)
+    announce = partial(_announce, secured=api_key is not None or keys is not None)
     try:
         with loading(model) as progress:
             asyncio.run(run_server(engine, settings, progress=progress, announce=announce))

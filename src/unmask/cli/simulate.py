@@ -12,6 +12,7 @@ from unmask.cli import options
 from unmask.cli import simulate_options as own
 
 if TYPE_CHECKING:
+    from unmask.bench.costs import Calibration
     from unmask.bench.study import Sizes, Study
     from unmask.bench.trajectory import Shape
     from unmask.engine.options import EngineOptions
@@ -22,10 +23,17 @@ Model = Annotated[
     typer.Argument(help="With --calibrate: directory, GGUF file, hub id, or the embedded model's name."),
 ]
 
-_MEASURING = ("model", "seconds", "adapter", "device", "dtype", "quantize", "attention", "max_context", "threads")
+_MEASURING = (
+    "model", "from_steps", "seconds", "adapter", "device", "dtype", "quantize", "attention", "max_context", "threads",
+)  # fmt: skip
 _SIMULATING = (
     "trace", "rate", "requests", "bursts", "tokens_per_forward", "deadline", "policy", "timeout", "replicas", "routing",
     "max_waiting", "first_block_within", "total_within", "plots", "plot_format",
+)  # fmt: skip
+_STEPPING = ("seconds", "like", "tokens_per_forward", "seed", "rule", "block_length")
+_LOADING = (
+    "adapter", "device", "dtype", "quantize", "attention", "max_running", "max_rows", "kv_tokens", "max_context",
+    "threads",
 )  # fmt: skip
 _SIZES = ("prompt_tokens", "output_tokens", "max_tokens")
 _WIDTH = 1000  # of tables, at most: a narrow terminal breaks their lines, and nothing is left out
@@ -37,6 +45,7 @@ def simulate(
     model: Model = None,
     calibrate: own.Calibrate = None,
     costs: own.Costs = None,
+    from_steps: own.FromSteps = None,
     seconds: own.Seconds = 60.0,
     trace: own.Trace = None,
     rate: own.Rate = [],  # noqa: B006 (typer wants a list)
@@ -102,7 +111,10 @@ def simulate(
             max_context=max_context,
             threads=threads,
         )
-        _measure(calibrate, engine, asked, sizes, seconds, seed, json=json)
+        if from_steps is None:
+            _measure(calibrate, engine, asked, sizes, seconds, seed, json=json)
+        else:
+            _fit(calibrate, from_steps, engine if model else None, json=json)
         return
     study = Study(
         load=Load(
@@ -127,25 +139,45 @@ def _measure(
     path: str, engine: EngineOptions, asked: GenerationParams, sizes: Sizes, seconds: float, seed: int, *, json: bool
 ) -> None:
     """Calibrate, write the file, and say what was measured."""
-    import msgspec
     import numpy as np
 
     from unmask.bench.calibrate import calibrate
+    from unmask.bench.files import check_writable
     from unmask.bench.workload import MOST_SHAPES
     from unmask.cli.progress import loading
 
     def shapes(context_length: int) -> list[Shape]:
         return sizes.shapes(MOST_SHAPES, context_length, np.random.default_rng(seed))
 
+    check_writable(path)
     with loading(engine.model) as progress:
         measured = calibrate(engine, asked, shapes, seconds, seed, progress)
     measured.save(path)
+    _tell(measured, json=json)
+
+
+def _fit(path: str, log: str, engine: EngineOptions | None, *, json: bool) -> None:
+    """Calibrate by a step log, and measure of ``engine``, if given, what a request takes outside."""
+    from unmask.bench.files import check_writable
+    from unmask.bench.logged_steps import calibrate_from_steps
+
+    check_writable(path)
+    measured = calibrate_from_steps(log, engine)
+    measured.save(path)
+    _tell(measured, json=json)
+
+
+def _tell(measured: Calibration, *, json: bool) -> None:
+    """Print what was measured."""
+    import msgspec
+
     if json:
         typer.echo(msgspec.json.encode(measured).decode())
         return
     costs = {f"a {term}": value for term, value in msgspec.structs.asdict(measured.costs).items()}
     for what, value in (costs | {"a request, outside the engine": measured.request_seconds}).items():
-        typer.echo(f"{value * 1e6:12.4f} microseconds {what}")
+        unknown = "" if value or what in costs else " (not measured: give MODEL)"
+        typer.echo(f"{value * 1e6:12.4f} microseconds {what}{unknown}")
     typer.echo(
         f"Fitted to {measured.fit.steps} steps ({measured.device}, threads: {measured.threads}); half of them are told "
         f"within {measured.fit.median_error:.1%}, 95 % within {measured.fit.p95_error:.1%}."
@@ -194,6 +226,10 @@ def _check_use(context: typer.Context) -> None:
         raise typer.BadParameter("give one of the two: measure, or simulate.", param_hint="--calibrate, --costs")
     if given["calibrate"] is not None:
         _refuse(context, _SIMULATING, "when costs are measured")
+        if given["from_steps"] is not None:
+            _refuse(context, (*_STEPPING, *_SIZES), "beside --from-steps")
+            if given["model"] is None:
+                _refuse(context, _LOADING, "beside --from-steps without MODEL")
     else:
         _refuse(context, _MEASURING, "without --calibrate")
         if bool(given["trace"]) == bool(given["rate"]):

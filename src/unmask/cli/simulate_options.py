@@ -16,6 +16,14 @@ Costs = Annotated[
     str | None,
     typer.Option(envvar="UNMASK_COSTS", metavar="FILE", help="What --calibrate wrote: simulate with these costs."),
 ]
+FromSteps = Annotated[
+    str | None,
+    typer.Option(
+        envvar="UNMASK_FROM_STEPS",
+        metavar="LOG",
+        help="With --calibrate: take the costs from what serve --step-log wrote, and measure no steps.",
+    ),
+]
 Seconds = Annotated[float, typer.Option(envvar="UNMASK_SECONDS", min=0.1, max=86400, help="How long to measure steps.")]
 
 # Who arrives when

@@ -131,7 +131,10 @@ class ConstraintCompiler:
     def _run(self, job: Job, form: Form) -> Result:
         """What a worker makes of ``job``. Raises ``InvalidValueError`` if it ends before that."""
         command = [sys.executable, "-m", "unmask.constraints.worker"]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as worker:
+        pipe = subprocess.PIPE
+        with subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, start_new_session=True
+        ) as worker:  # Ctrl-C is not for it
             self._building, self._worker = form, worker
             try:
                 if self._closed:

@@ -9,43 +9,29 @@ followed by one space and there is no other white space, and where the schema le
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable
-from typing import Any
+from collections.abc import Callable, Collection
+from itertools import combinations
+from typing import Any, TypeVar
 
-from unmask.constraints.literal import escape
-from unmask.constraints.numbers import NUMBER, integers, numbers
+from unmask.constraints.alternatives import apart, distinguishing
+from unmask.constraints.formats import FREE, RANGES, STRINGS
+from unmask.constraints.json_text import any_value, either, json_items, json_literal, json_map, json_members
+from unmask.constraints.numbers import integers, numbers
+from unmask.constraints.schema_limits import bounded, refusal, together
 from unmask.constraints.string_pattern import CHARACTER, string_pattern
-from unmask.errors import UnsupportedValueError
 from unmask.shown import shown
 
 DEPTH = 2
-_MAX_PATTERN = 2**18
 _MAX_COUNT = 4096
 _MAX_LEVEL = 64
 _MAX_BOUND = 10**18
 
 _NOTES = frozenset((
     "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "$schema", "$id",
-    "$defs", "definitions",
+    "$defs", "definitions", "discriminator", "contentMediaType", "contentEncoding", "contentSchema",
 ))  # fmt: skip
+_T = TypeVar("_T")
 _TYPES = ("object", "array", "string", "integer", "number", "boolean", "null")
-_DAY = (
-    "(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
-    "|02-(?:0[1-9]|1[0-9]|2[0-8]))"
-)
-_DATE = rf"[0-9]{{3}}[1-9]-{_DAY}"
-_TIME = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
-_BYTE = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
-_LABEL = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
-_FORMATS = {
-    "date": _DATE,
-    "time": _TIME,
-    "date-time": f"{_DATE}T{_TIME}",
-    "uuid": "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
-    "ipv4": rf"(?:{_BYTE}\.){{3}}{_BYTE}",
-    "hostname": rf"{_LABEL}(?:\.{_LABEL}){{0,4}}",
-    "email": rf"[A-Za-z0-9_+-]+(?:\.[A-Za-z0-9_+-]+)*@{_LABEL}(?:\.{_LABEL}){{1,4}}",
-}
 
 
 def schema_pattern(schema: Any) -> str:
@@ -53,7 +39,7 @@ def schema_pattern(schema: Any) -> str:
     try:
         plain = json.loads(json.dumps(schema, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
-        raise _refusal("#", f"it is no JSON ({error})") from None
+        raise refusal("#", f"it is no JSON ({error})") from None
     return _Reader(plain).read(plain, "#", DEPTH)
 
 
@@ -78,20 +64,25 @@ class _Reader:
     def read(self, schema: Any, at: str, depth: int) -> str:
         """The expression of the ``schema`` that stands ``at`` a place of the whole."""
         if schema is True or schema == {}:
-            return _any_value(depth)
+            return any_value(depth)
         if not isinstance(schema, dict):
-            raise _refusal(at, f"{schema!r} allows nothing" if schema is False else "it is not a schema")
+            raise refusal(at, f"{schema!r} allows nothing" if schema is False else "it is not a schema")
         if self._level == _MAX_LEVEL:
-            raise _refusal(at, f"it nests more than {_MAX_LEVEL} levels")
+            raise refusal(at, f"it nests more than {_MAX_LEVEL} levels")
         self._level += 1
-        pattern = self._asserted({name: schema[name] for name in schema if name not in _NOTES}, at, depth)
+        pattern = self._asserted({name: schema[name] for name in schema if not _is_note(name)}, at, depth)
         self._level -= 1
-        return _bounded(pattern, at)
+        return bounded(pattern, at)
 
     def _asserted(self, schema: dict[str, Any], at: str, depth: int) -> str:
         if not schema:
-            return _any_value(depth)
-        for name, reader in (("$ref", self._reference), ("anyOf", self._any_of), ("allOf", self._all_of)):
+            return any_value(depth)
+        for name, reader in (
+            ("$ref", self._reference),
+            ("anyOf", self._any_of),
+            ("oneOf", self._one_of),
+            ("allOf", self._all_of),
+        ):
             if name in schema:
                 _only(schema, at, (name,))
                 return reader(schema[name], f"{at}/{name}", depth)
@@ -99,126 +90,170 @@ class _Reader:
             return self._listed(schema, at)
         names = _types(schema["type"], at) if "type" in schema else [_implied(schema, at)]
         _only(schema, at, {"type"}.union(*(_KEYWORDS[name] for name in names)))
-        return _either([self._kinds[name](schema, at, depth) for name in names])
+        return either([self._kinds[name](schema, at, depth) for name in names])
 
     def _reference(self, target: Any, at: str, depth: int) -> str:
         if not isinstance(target, str) or not target.startswith("#"):
-            raise _refusal(at, f"{target!r} is not in this schema")
+            raise refusal(at, f"{target!r} is not in this schema")
         if target in self._open or target == "#":
-            raise _refusal(at, f"'{target}' is recursive, which no finite automaton can follow")
+            raise refusal(at, f"'{target}' is recursive, which no finite automaton can follow")
         if (target, depth) in self._known:
             return self._known[target, depth]
-        found = self._root
-        for step in target.split("/")[1:]:
-            step = step.replace("~1", "/").replace("~0", "~")
-            if not isinstance(found, dict) or step not in found:
-                raise _refusal(at, f"'{target}' leads nowhere")
-            found = found[step]
         self._open.append(target)
-        pattern = self.read(found, target, depth)
+        pattern = self.read(self._find(target, at), target, depth)
         self._open.pop()
         self._known[target, depth] = pattern
         return pattern
 
+    def _find(self, target: str, at: str) -> Any:
+        """What stands at ``target``."""
+        found = self._root
+        for step in target.split("/")[1:]:
+            step = step.replace("~1", "/").replace("~0", "~")
+            if not isinstance(found, dict) or step not in found:
+                raise refusal(at, f"'{target}' leads nowhere")
+            found = found[step]
+        return found
+
     def _any_of(self, schemas: Any, at: str, depth: int) -> str:
         if not isinstance(schemas, list) or not schemas:
-            raise _refusal(at, "it must be a list of schemas")
-        return _either(_together((self.read(one, f"{at}/{number}", depth) for number, one in enumerate(schemas)), at))
+            raise refusal(at, "it must be a list of schemas")
+        return either(together((self.read(one, f"{at}/{number}", depth) for number, one in enumerate(schemas)), at))
+
+    def _one_of(self, schemas: Any, at: str, depth: int) -> str:
+        """Alternatives that exclude each other: by type, or by a property, which then is always there."""
+        if not isinstance(schemas, list) or not schemas:
+            raise refusal(at, "it must be a list of schemas")
+        found = [self._followed(one, at) for one in schemas]
+        needed: list[list[str]] = [[] for _ in found]
+        for (first, one), (second, other) in combinations(enumerate(found), 2):
+            if not apart(one, other):
+                name = distinguishing(one, other)
+                if name is None:
+                    raise refusal(at, f"numbers {first} and {second} could both fit; use 'anyOf'")
+                needed[first].append(name)
+                needed[second].append(name)
+        tightened = [
+            {**one, "required": [*one.get("required", []), *names]} if names else one
+            for one, names in zip(found, needed, strict=True)
+        ]
+        return self._any_of(tightened, at, depth)
+
+    def _followed(self, schema: Any, at: str) -> Any:
+        """``schema``, or what it is a reference to."""
+        for _ in range(_MAX_LEVEL):
+            if not isinstance(schema, dict) or not isinstance(schema.get("$ref"), str):
+                return schema
+            schema = self._find(schema["$ref"], at)
+        raise refusal(at, "its references are recursive")
 
     def _all_of(self, schemas: Any, at: str, depth: int) -> str:
         if not isinstance(schemas, list) or len(schemas) != 1:
-            raise _refusal(at, "more schemas than one at once are not supported")
+            raise refusal(at, "more schemas than one at once are not supported")
         return self.read(schemas[0], f"{at}/0", depth)
 
     def _listed(self, schema: dict[str, Any], at: str) -> str:
         _only(schema, at, ("const", "enum", "type"))
         values = schema.get("enum", [schema.get("const")])
         if not isinstance(values, list) or not values:
-            raise _refusal(f"{at}/enum", "it must be a list of values")
+            raise refusal(f"{at}/enum", "it must be a list of values")
         if "const" in schema:
             values = [value for value in values if _equal(value, schema["const"])]
         names = _types(schema.get("type", list(_TYPES)), at)
         fitting = [value for value in values if any(_is(value, name) for name in names)]
         if not fitting:
-            raise _refusal(at, "none of its values is of its type")
-        return _either([_literal(value) for value in fitting])
+            raise refusal(at, "none of its values is of its type")
+        return either([json_literal(value) for value in fitting])
 
     def _object(self, schema: dict[str, Any], at: str, depth: int) -> str:
         properties, required = schema.get("properties", {}), schema.get("required", [])
-        further = schema.get("additionalProperties", True)
         if not isinstance(properties, dict):
-            raise _refusal(f"{at}/properties", "it must be an object")
+            raise refusal(f"{at}/properties", "it must be an object")
         if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
-            raise _refusal(f"{at}/required", "it must be a list of names")
+            raise refusal(f"{at}/required", "it must be a list of names")
         unknown = [name for name in required if name not in properties]
         if unknown:
-            raise _refusal(f"{at}/required", f"{unknown[0]!r} is not among the properties")
+            raise refusal(f"{at}/required", f"{unknown[0]!r} is not among the properties")
         if not properties:
-            if further is True and depth:
-                return _any_object(depth)
-            if isinstance(further, bool):
-                return r"\{\}"
-            return _map(self.read(further, f"{at}/additionalProperties", depth))
+            return self._open_object(schema, at, depth)
+        if "propertyNames" in schema:
+            raise refusal(f"{at}/propertyNames", "it is not supported beside 'properties'")
         values = (self.read(value, f"{at}/properties/{name}", depth) for name, value in properties.items())
         needed = set(required)
         members = [
-            (f"{_literal(name)}: ?{value}", name in needed)
-            for name, value in zip(properties, _together(values, at), strict=True)
+            (f"{json_literal(name)}: ?{value}", name in needed)
+            for name, value in zip(properties, together(values, at), strict=True)
         ]
-        return rf"\{{{_members(members, at)}\}}"
+        return rf"\{{{json_members(members, at)}\}}"
+
+    def _open_object(self, schema: dict[str, Any], at: str, depth: int) -> str:
+        """An object whose names are not told. With ``properties`` that are none, others must be asked for."""
+        further = schema.get("additionalProperties", "properties" not in schema)
+        if further is False or (further is True and not depth):
+            return r"\{\}"
+        value = any_value(depth - 1) if further is True else self.read(further, f"{at}/additionalProperties", depth)
+        names = self._followed(schema.get("propertyNames", True), at)
+        if names is True:
+            return json_map(value)
+        if not isinstance(names, dict) or names.get("type", "string") != "string":
+            raise refusal(f"{at}/propertyNames", "it must be the schema of a string")
+        return json_map(value, self.read({"type": "string", **names}, f"{at}/propertyNames", depth))
 
     def _array(self, schema: dict[str, Any], at: str, depth: int) -> str:
         least = self._count(schema, "minItems", at, 0)
         most = self._count(schema, "maxItems", at, None)
         head = schema.get("prefixItems", [])
         if not isinstance(head, list):
-            raise _refusal(f"{at}/prefixItems", "it must be a list of schemas")
+            raise refusal(f"{at}/prefixItems", "it must be a list of schemas")
         items = schema.get("items", True)
-        first = _together((self.read(item, f"{at}/prefixItems/{n}", depth) for n, item in enumerate(head)), at)
+        first = together((self.read(item, f"{at}/prefixItems/{n}", depth) for n, item in enumerate(head)), at)
         if items is False or (items is True and (head or not depth)):
             most = len(first) if most is None else min(most, len(first))
         if most is not None and (least or 0) > most:
-            raise _refusal(at, "no array is long enough and short enough")
+            raise refusal(at, "no array is long enough and short enough")
         if most == 0:
             return r"\[\]"
         more = ""
         if most is None or most > len(first):
-            more = _any_value(depth - 1) if items is True else self.read(items, f"{at}/items", depth)
-        return rf"\[{_items(first, more, least or 0, most, at)}\]"
+            more = any_value(depth - 1) if items is True else self.read(items, f"{at}/items", depth)
+        return rf"\[{json_items(first, more, least or 0, most, at)}\]"
 
     def _string(self, schema: dict[str, Any], at: str, depth: int) -> str:
         least = self._count(schema, "minLength", at, 0)
         most = self._count(schema, "maxLength", at, None)
         bounded = least or most is not None
-        if [bool(bounded), "pattern" in schema, "format" in schema].count(True) > 1:
-            raise _refusal(at, "lengths, 'pattern' and 'format' cannot be combined")
+        formatted = "format" in schema and schema["format"] not in FREE
+        if [bool(bounded), "pattern" in schema, formatted].count(True) > 1:
+            raise refusal(at, "lengths, 'pattern' and 'format' cannot be combined")
         if "pattern" in schema:
             return f'"(?:{string_pattern(schema["pattern"], f"{at}/pattern")})"'
-        if "format" in schema:
-            if not isinstance(schema["format"], str) or schema["format"] not in _FORMATS:
-                raise _refusal(
-                    f"{at}/format", f"{shown(schema['format'])} is not supported", f"Use one of {', '.join(_FORMATS)}."
-                )
-            return f'"{_FORMATS[schema["format"]]}"'
+        if formatted:
+            return f'"{_known(STRINGS, schema["format"], at)}"'
         if most is not None and (least or 0) > most:
-            raise _refusal(at, "no string is long enough and short enough")
+            raise refusal(at, "no string is long enough and short enough")
         times = "*" if not bounded else f"{{{least},{'' if most is None else most}}}"
         return f'"{CHARACTER}{times}"'
 
     def _integer(self, schema: dict[str, Any], at: str, depth: int) -> str:
         low, above = self._bound(schema, "minimum", "exclusiveMinimum", at, max)
         high, below = self._bound(schema, "maximum", "exclusiveMaximum", at, min)
-        pattern = integers(None if low is None else low + above, None if high is None else high - below)
+        least, most = _known(RANGES, schema["format"], at) if "format" in schema else (None, None)
+        pattern = integers(
+            max((n for n in (least, None if low is None else low + above) if n is not None), default=None),
+            min((n for n in (most, None if high is None else high - below) if n is not None), default=None),
+        )
         if pattern is None:
-            raise _refusal(at, "no integer lies within its bounds")
+            raise refusal(at, "no integer lies within its bounds")
         return pattern
 
     def _number(self, schema: dict[str, Any], at: str, depth: int) -> str:
         low, above = self._bound(schema, "minimum", "exclusiveMinimum", at, max)
         high, below = self._bound(schema, "maximum", "exclusiveMaximum", at, min)
+        if "format" in schema and _known(RANGES, schema["format"], at) != (None, None):
+            raise refusal(f"{at}/format", f"{shown(schema['format'])} is for integers")
         pattern = numbers(low, high, above=above, below=below)
         if pattern is None:
-            raise _refusal(at, "no number lies within its bounds")
+            raise refusal(at, "no number lies within its bounds")
         return pattern
 
     def _count(self, schema: dict[str, Any], name: str, at: str, default: int | None) -> int | None:
@@ -226,7 +261,7 @@ class _Reader:
         if value is default:
             return default
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_COUNT:
-            raise _refusal(f"{at}/{name}", f"it must be an integer from 0 to {_MAX_COUNT}")
+            raise refusal(f"{at}/{name}", f"it must be an integer from 0 to {_MAX_COUNT}")
         return value
 
     def _bound(
@@ -238,7 +273,7 @@ class _Reader:
             if key in schema:
                 value = schema[key]
                 if not _is(value, "integer") or abs(value) > _MAX_BOUND:
-                    raise _refusal(f"{at}/{key}", f"bounds must be whole numbers of at most {_MAX_BOUND}")
+                    raise refusal(f"{at}/{key}", f"bounds must be whole numbers of at most {_MAX_BOUND}")
                 found.append((int(value), key == exclusive))
         if not found:
             return None, False
@@ -248,22 +283,34 @@ class _Reader:
 
 _BOUNDS = {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}
 _KEYWORDS: dict[str, set[str]] = {
-    "object": {"properties", "required", "additionalProperties"},
+    "object": {"properties", "required", "additionalProperties", "propertyNames"},
     "array": {"items", "prefixItems", "minItems", "maxItems"},
     "string": {"minLength", "maxLength", "pattern", "format"},
-    "integer": _BOUNDS,
-    "number": _BOUNDS,
+    "integer": {*_BOUNDS, "format"},
+    "number": {*_BOUNDS, "format"},
     "boolean": set(),
     "null": set(),
 }
-_KNOWN = {"type", "const", "enum", "$ref", "anyOf", "allOf"}.union(*_KEYWORDS.values())
+_KNOWN = {"type", "const", "enum", "$ref", "anyOf", "oneOf", "allOf"}.union(*_KEYWORDS.values())
+
+
+def _is_note(name: str) -> bool:
+    """Whether a keyword says nothing about values."""
+    return name in _NOTES or name.startswith("x-")
+
+
+def _known(formats: dict[str, _T], name: Any, at: str) -> _T:
+    """What ``formats`` say of the one called ``name``."""
+    if not isinstance(name, str) or name not in formats:
+        raise refusal(f"{at}/format", f"{shown(name)} is not supported", f"Use one of {', '.join(formats)}.")
+    return formats[name]
 
 
 def _types(value: Any, at: str) -> list[str]:
     """The names that a "type" gives, one or several."""
     names = value if isinstance(value, list) else [value]
     if not names or not all(name in _TYPES for name in names):
-        raise _refusal(at, f"'type' is {value!r}")
+        raise refusal(at, f"'type' is {value!r}")
     return names
 
 
@@ -272,104 +319,15 @@ def _implied(schema: dict[str, Any], at: str) -> str:
     fitting = [name for name in ("object", "array", "string") if _KEYWORDS[name] & schema.keys()]
     if len(fitting) != 1:
         _only(schema, at, _KNOWN)
-        raise _refusal(at, "it has no 'type'")
+        raise refusal(at, "it has no 'type'")
     return fitting[0]
-
-
-def _refusal(at: str, what: str, hint: str = "") -> UnsupportedValueError:
-    return UnsupportedValueError(
-        f"The schema cannot be enforced at '{at[:200]}': {what[:200]}.", hint=hint, param="json_schema"
-    )
-
-
-def _bounded(pattern: str, at: str) -> str:
-    """``pattern``, unless it has grown too large: parts of it are written more than once."""
-    if len(pattern) > _MAX_PATTERN:
-        raise _too_large(at)
-    return pattern
-
-
-def _too_large(at: str) -> UnsupportedValueError:
-    return _refusal(at, f"its expression becomes longer than {_MAX_PATTERN} characters")
-
-
-def _together(patterns: Iterable[str], at: str) -> list[str]:
-    """All of ``patterns``. Raises as soon as they have grown too large together: one that is repeated costs nothing."""
-    found, length = [], 0
-    for pattern in patterns:
-        found.append(pattern)
-        length += len(pattern)
-        if length > _MAX_PATTERN:
-            raise _too_large(at)
-    return found
 
 
 def _only(schema: dict[str, Any], at: str, names: Collection[str]) -> None:
     """Raises unless ``schema`` has no other keywords than ``names``."""
     for name in schema:
         if name not in names:
-            raise _refusal(at, f"'{name}' is not supported" + (" here" if name in _KNOWN else ""))
-
-
-def _either(patterns: list[str]) -> str:
-    return patterns[0] if len(patterns) == 1 else f"(?:{'|'.join(dict.fromkeys(patterns))})"
-
-
-def _literal(value: Any) -> str:
-    """The one way in which ``value`` is written."""
-    return escape(json.dumps(value, ensure_ascii=False))
-
-
-def _map(value: str) -> str:
-    member = f'"{CHARACTER}*": ?{value}'
-    return rf"\{{(?:{member}(?:, ?{member})*)?\}}"
-
-
-def _members(members: list[tuple[str, bool]], at: str) -> str:
-    """Members in order, each with whether it is required, with commas between those that are there."""
-    after = ""  # what follows once something stands before it
-    alone = ""  # what follows if nothing does
-    for member, required in reversed(members):
-        if required:
-            alone = f"{member}{after}"
-            after = f", ?{member}{after}"
-        else:
-            alone = f"(?:{member}{after}|{alone})" if alone else f"(?:{member}{after})?"
-            after = f"(?:, ?{member})?{after}"
-        _bounded(alone, at)
-    return alone
-
-
-def _items(first: list[str], more: str, least: int, most: int | None, at: str) -> str:
-    """An array's inside: the ``first`` ones, then any number of ``more``, ``least`` to ``most`` in all."""
-    tail = ""
-    if more:
-        low = max(least - len(first), 0)
-        if not first:
-            low, high = max(least - 1, 0), "" if most is None else most - 1
-            inside = f"{more}(?:, ?{more}){{{low},{high}}}"
-            return inside if least else f"(?:{inside})?"
-        high = "" if most is None else most - len(first)
-        tail = f"(?:, ?{more}){{{low},{high}}}"
-    elif most is not None:
-        first = first[:most]
-    inside = tail
-    for number in range(len(first) - 1, -1, -1):
-        item = first[number] if number == 0 else f", ?{first[number]}"
-        inside = _bounded(f"{item}{inside}" if number < least else f"(?:{item}{inside})?", at)
-    return inside
-
-
-def _any_value(depth: int) -> str:
-    scalar = f'(?:"{CHARACTER}*"|{NUMBER}|true|false|null)'
-    if depth <= 0:
-        return scalar
-    inner = _any_value(depth - 1)
-    return rf"(?:{scalar}|\[(?:{inner}(?:, ?{inner})*)?\]|{_any_object(depth)})"
-
-
-def _any_object(depth: int) -> str:
-    return _map(_any_value(depth - 1))
+            raise refusal(at, f"'{name}' is not supported" + (" here" if name in _KNOWN else ""))
 
 
 def _is(value: Any, name: str) -> bool:

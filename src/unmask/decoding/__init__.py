@@ -4,5 +4,6 @@
 - what to compute: ``windows``, and the denoisers ``full_attention`` (with ``delayed_cache``), ``block_causal``,
   ``sub_block`` and ``renoise``;
 - what is proposed: ``propose``, ``random``, ``logprobs``; under constraints ``constrained``, ``filling``;
-- what commits: ``rules``, ``pace``; what rules remember meanwhile: ``recollection``, ``kept``.
+- what commits: ``rules``, ``pace``; where the answer is known, ``teaching``; what rules remember meanwhile:
+  ``recollection``, ``kept``.
 """

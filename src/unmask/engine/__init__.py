@@ -7,5 +7,6 @@
   ``estimate``;
 - keys and values: ``memory``, ``pages``, ``prefix``; whether they fit: ``cache_size``, ``fit``, ``free_memory``;
 - one step: ``loop``, ``lookahead``, ``batch``, ``visibility``, ``tiled_groups``, ``parts``, ``runner``, ``left_rows``,
-  ``commits``, ``logprobs``.
+  ``commits``, ``logprobs``; what it took: ``step_meter``, ``step_features``,
+  ``step_records``, ``step_log``.
 """

@@ -11,12 +11,16 @@ from unmask.terms import PLAIN, Terms
 
 @dataclass(frozen=True, slots=True)
 class TextRequest:
-    """A prompt to answer with text. ``params`` are resolved; a ``stop`` string ends the text right before it."""
+    """A prompt to answer with text. ``params`` are resolved; a ``stop`` string ends the text right before it.
+
+    ``shown``: texts of special tokens that are part of the answer's text; others have none.
+    """
 
     prompt_ids: list[int]
     params: DecodingParams
     stop: tuple[str, ...] = ()
     terms: Terms = PLAIN
+    shown: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +28,8 @@ class Completion:
     """A finished answer. ``completion_tokens`` counts the closing end token; ``applied`` are the parameters used.
 
     ``logprobs``: one for each token of the text, if the request asked for them; those of a stop string and what follows
-    it are left out.
+    it are left out. ``closing``: that of the closing end token. ``stopped_by``: the stop string that ended the text, if
+    one did. ``scoring``: what it cost to score the prompt.
     """
 
     text: str
@@ -36,6 +41,9 @@ class Completion:
     applied: DecodingParams
     terms: Terms = PLAIN
     logprobs: list[TokenLogprob] | None = None
+    stopped_by: str | None = None
+    closing: TokenLogprob | None = None
+    scoring: RequestStats | None = None
 
     @property
     def tokens_per_forward(self) -> float:

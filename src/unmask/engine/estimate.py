@@ -31,7 +31,7 @@ class _Ended:
 
 @dataclass(slots=True)
 class _Kind:
-    """The requests of one model under one rule, the oldest first."""
+    """The requests of one model under one rule, or those that score prompts, the oldest first."""
 
     ended: deque[_Ended] = field(default_factory=lambda: deque(maxlen=_WINDOW))
 
@@ -89,4 +89,4 @@ class LevelEstimator:
 
 
 def _kind(sequence: Sequence) -> tuple[str, str]:
-    return sequence.params.adapter, sequence.params.rule
+    return sequence.params.adapter, "" if sequence.params.answer else sequence.params.rule

@@ -29,7 +29,13 @@ class HeldPages:
         self.pinned = pinned or []
         self.copies = copies or []
         self.borrowed = False
+        self._lasting = 0
         self._slots = [np.empty(0, dtype=np.int64) for _ in pages]  # of those pages that were asked for
+
+    @property
+    def lasting(self) -> int:
+        """Positions whose keys and values the request can keep."""
+        return self._lasting if self.borrowed else len(self.pages[0]) * PAGE_TOKENS
 
     def extend(self, pages: list[list[int]]) -> None:
         """Go on with more ``pages`` of each stream."""
@@ -61,7 +67,7 @@ class HeldPages:
     def for_draft(self, window: Window, pages: list[list[int]]) -> HeldPages:
         """The same slots, but for the rows of ``window``, which go to borrowed ``pages`` of each stream."""
         held = HeldPages(pages)
-        held.borrowed = True
+        held.borrowed, held._lasting = True, self.lasting
         own_slots = [self.slots(bool(stream)) for stream in range(len(pages))]
         missing = np.zeros(max(window.end - len(own_slots[0]), 0), dtype=np.int64)  # all of them are rows
         held._slots = [np.concatenate([slots, missing]) for slots in own_slots]

@@ -8,8 +8,10 @@ stands where a draft stood, token for token and window for window, the draft's d
 Hence tokens, and every canvas on the way, are those of decoding step by step, in fewer forwards. (The idea is that of
 FreeDave, arXiv 2510.00294, and of self-speculative decoding, arXiv 2510.04147.)
 
+Where the answer is known already and only scored, nothing is guessed: each draft is the step that comes.
+
 Drafts only take rows and pages that no request wants, and none while requests wait, or while the step is so large
-without them that more rows make it longer.
+without them that more rows make it longer; those of batch requests none beside interactive ones.
 """
 
 from __future__ import annotations
@@ -56,11 +58,11 @@ class Lookahead:
         room = min(room, self._most_rows - sum(span.rows * span.sequence.streams for span in spans))
         drafts: list[Span] = []
         try:
-            parents = [span for span in spans if span.sequence.outlook is not None and span.window.segments]
+            parents = [span for span in _urgent(spans) if _foreseeable(span.sequence) and span.window.segments]
             depth = 0
             while parents := [span for span in parents if depth < _longest(span.sequence)]:
                 children = []
-                for parent, guesses in zip(parents, _guesses(parents), strict=True):
+                for parent, guesses in zip(parents, _expected(parents), strict=True):
                     wanted = 1 + (depth < _seconds(parent.sequence))
                     for number, guess in enumerate(guesses[:wanted]):
                         draft = self._draft(parent, guess, room)
@@ -79,9 +81,12 @@ class Lookahead:
                     self._pages.give_back(pages)
 
     def _draft(self, parent: Span, guess: Decision, room: int) -> Span | None:
-        """The forward after ``parent``'s, should that decide as guessed; None if there is none, or no room for it."""
+        """The forward after ``parent``'s, should that decide as guessed; None if there is none, or no room for it.
+
+        Nor is there one that makes more final than the request has pages for: it could not keep that.
+        """
         fork = parent.sequence.fork(guess)
-        if fork.canvas.finish is not None:
+        if fork.canvas.finish is not None or fork.denoiser.final > fork.held.lasting:
             return None
         draft = Span(fork, fork.next_window())
         count = pages_for(draft.rows)
@@ -116,12 +121,30 @@ def by_request(commits: list[Commit]) -> list[list[Commit]]:
     return list(requests.values())
 
 
+def _urgent(spans: list[Span]) -> list[Span]:
+    """The interactive requests' ``spans`` if there are any: what batch requests may add beside them is bounded."""
+    return [span for span in spans if span.sequence.terms.priority == "interactive"] or spans
+
+
+def _foreseeable(sequence: Sequence) -> bool:
+    """Whether there is anything to go by: what its last forward proposed, or an answer that is known already."""
+    return sequence.outlook is not None or bool(sequence.params.answer)
+
+
 def _seconds(sequence: Sequence) -> int:
-    return sequence.params.lookahead // 3
+    return 0 if sequence.params.answer else sequence.params.lookahead // 3
 
 
 def _longest(sequence: Sequence) -> int:
     return sequence.params.lookahead - _seconds(sequence)
+
+
+def _expected(spans: list[Span]) -> list[list[Decision]]:
+    """What each span will decide: known, where the answer is; else the guesses, the likelier one first."""
+    known = [span.sequence.known_decision for span in spans]
+    unknown = [span for span, decision in zip(spans, known, strict=True) if decision is None]
+    guesses = iter(_guesses(unknown) if unknown else [])
+    return [next(guesses) if decision is None else [decision] for decision in known]
 
 
 @torch.inference_mode()

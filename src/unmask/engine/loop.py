@@ -24,6 +24,9 @@ from unmask.engine.pages import PAGE_TOKENS, PageLedger
 from unmask.engine.runner import Commit, Runner
 from unmask.engine.scheduler import Scheduler, Span
 from unmask.engine.sequence import Sequence
+from unmask.engine.step_log import StepLog, check_step_log
+from unmask.engine.step_meter import StepWatch
+from unmask.engine.step_records import Origin
 from unmask.engine.timeouts import end_overdue
 from unmask.errors import EngineFaultError, InvalidValueError, NotFiniteError
 from unmask.events import CanvasEvent, EngineStats, StepReport
@@ -41,6 +44,8 @@ class EngineLoop:
     def __init__(self, options: EngineOptions, progress: Progress = lambda share: None) -> None:
         if options.threads:
             torch.set_num_threads(options.threads)
+        if options.step_log is not None:
+            check_step_log(options.step_log)
         checkpoint = open_checkpoint(options.model)
         model = load_model(
             checkpoint,
@@ -77,6 +82,7 @@ class EngineLoop:
         self._lookahead = Lookahead(self._runner, self._memory, options.draft_rows)
         self._inbox: queue.SimpleQueue[wire.Command] = queue.SimpleQueue()
         self._stopping = False
+        self._watch = StepWatch() if options.step_log is None else StepLog(options.step_log, self.origin)
 
     def send(self, command: wire.Command) -> None:
         """Hand over a command; it is obeyed at the top of the next step."""
@@ -84,20 +90,36 @@ class EngineLoop:
 
     def run(self, publish: Callable[[StepReport], None]) -> None:
         """Step until told to shut down; sleep while there is nothing to do."""
-        while not self._stopping:
-            if self._scheduler.idle:
-                self._check_integrity()
-                self._obey(self._inbox.get())
-            publish(self.step())
+        try:
+            while not self._stopping:
+                if self._scheduler.idle:
+                    self._check_integrity()
+                    command = self._inbox.get()
+                    self._watch.begin()
+                    self._obey(command)
+                self.step(publish)
+        finally:
+            self._watch.close()
 
-    def step(self) -> StepReport:
-        """One denoising step of every running request that has its turn, and what came of it."""
+    def step(self, publish: Callable[[StepReport], object] = lambda report: None) -> StepReport:
+        """One denoising step of every running request that has its turn, and what came of it, handed to ``publish``."""
+        self._watch.begin()
         self._receive()
         started = time.monotonic()
         events = self._end_overdue(started)
         if spans := self._scheduler.plan(started):
             events += self._execute(spans)
-        return StepReport(events, self._gauges(), time.monotonic() - started)
+        report = StepReport(events, self._gauges(), time.monotonic() - started)
+        publish(report)
+        self._watch.end(idle=self._scheduler.idle)
+        return report
+
+    @property
+    def origin(self) -> Origin:
+        """What its measurements are true of."""
+        device = self._runner.model.device
+        name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+        return Origin.here(self.model, torch.get_num_threads(), name)
 
     @property
     def model(self) -> ModelInfo:
@@ -137,7 +159,9 @@ class EngineLoop:
     def _execute(self, spans: list[Span]) -> list[CanvasEvent]:
         try:
             with self._lookahead.drafts(spans, self._scheduler.room) as drafts:
-                commits = self._runner.execute([*spans, *drafts])
+                computed = [*spans, *drafts]
+                commits = self._runner.execute(computed)
+                self._watch.computed(computed)
                 self.stats.steps += 1
                 now = time.monotonic()
                 events = [self._advance(own, drafted, now) for own, *drafted in by_request(commits)]

@@ -30,6 +30,7 @@ _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "dtype": _TEXT,
     "quantize": _TEXT,
     "attention": _TEXT_OR_NONE,
+    "step_log": _TEXT_OR_NONE,
 }
 
 
@@ -48,7 +49,7 @@ class EngineOptions:
     "block_causal"; None takes what the checkpoint says. ``dtype``: "auto" is float32 on CPUs, and what the checkpoint
     stores on GPUs. ``quantize``: "int8" computes matrix products in 8 bits, on CPUs. ``batch_invariant``: what a
     request computes is the same, bit for bit, whatever shares its steps, which takes longer. ``service_classes`` by
-    name are those that requests may choose.
+    name are those that requests may choose. ``step_log``: a file to which what each step held and took is written.
     """
 
     model: str
@@ -67,6 +68,7 @@ class EngineOptions:
     prefix_cache: bool = True
     threads: int = 0
     service_classes: dict[str, ServiceClass] = field(default_factory=dict)
+    step_log: str | None = None
 
     def __post_init__(self) -> None:
         """Raises ``InvalidValueError`` naming an option that is out of range, or nothing of its kind."""

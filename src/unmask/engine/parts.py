@@ -51,7 +51,8 @@ class Part:
     """``where`` [m] int64 are the part's places among the M candidates, ``rows`` [m] their hidden rows.
 
     ``bias`` is added to the logits and ``temperature`` [m, 1] then divides them, if they are there. ``asked``: the rows
-    whose log-probabilities are to be told. ``stretch``: that of a constrained request.
+    whose log-probabilities are to be told. ``stretch``: that of a constrained request. ``taught`` [m]: the tokens of
+    answers that are known already, -1 in the rows of others.
     """
 
     where: Tensor
@@ -67,6 +68,7 @@ class Part:
     decided: Tensor | None
     recall: Recall | None
     stretch: Stretch | None
+    taught: Tensor | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,20 @@ class PartMaker:
             decided=self._upload(self._candidates.decided[chosen]) if kind.remasks else None,
             recall=None if kind.recollection is None else self._recall(chosen, where, kind.recollection),
             stretch=stretch,
+            taught=self._taught(chosen),
         )
+
+    def _taught(self, chosen: NDArray[np.int64]) -> Tensor | None:
+        """What the answers that are known already have in the ``chosen`` rows; None if there are no such answers."""
+        taught = [span for span, sequence in enumerate(self._sequences) if sequence.params.answer]
+        if not taught:
+            return None
+        spans, positions = self._candidates.spans[chosen], self._candidates.positions[chosen]
+        tokens = np.full(len(chosen), -1)
+        for span in taught:
+            own = spans == span
+            tokens[own] = self._sequences[span].known_tokens(positions[own])
+        return self._upload(tokens)
 
     def _recall(self, chosen: NDArray[np.int64], where: Tensor, recollection: Recollection) -> Recall:
         """What the rule of the ``chosen`` rows remembers of them, request by request."""

@@ -118,6 +118,8 @@ class Runner:
                 of_part = propose(logits, *how)
             else:
                 of_part = propose_filling(logits, part.stretch, *how, self._most_rows)
+            if part.taught is not None:
+                of_part.token = torch.where(part.taught < 0, of_part.token, part.taught)
             tokens[part.where], likeliest[part.where] = of_part.token, of_part.likeliest
             scores[part.where] = of_part.score.double()
             if of_part.second is not None:

@@ -16,6 +16,7 @@ from unmask.decoding.full_attention import FullAttentionDenoiser
 from unmask.decoding.kept import kept_bytes
 from unmask.decoding.renoise import RenoiseDenoiser
 from unmask.decoding.sub_block import SubBlockDenoiser
+from unmask.decoding.teaching import leftmost_only
 from unmask.decoding.windows import Decision, Denoiser, Outlook, Window
 from unmask.engine.held_pages import HeldPages
 from unmask.engine.sketch import Sketchbook
@@ -77,6 +78,7 @@ class Sequence:
         self.outlook: Outlook | None = None
         self.parent: Sequence | None = None
         self._window: Window | None = None
+        self._answer: NDArray[np.int64] = np.array(params.answer, dtype=np.int64)
         self._shifted = model.shifted
         self.sketchbook = Sketchbook(self.canvas, params) if params.frames else None
         self._logprobs: dict[int, TokenLogprob] = {}
@@ -139,7 +141,21 @@ class Sequence:
         if self._window is None:
             denoiser = self.denoiser
             self._window = denoiser.next_window(denoiser.most_rows + denoiser.prefill_rows if room is None else room)
+            if self.params.answer:
+                leftmost_only(self._window, self.canvas)
         return self._window
+
+    def known_tokens(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """What stands at ``positions`` of an answer that is known already."""
+        return self._answer[positions - self.canvas.prompt_length]
+
+    @property
+    def known_decision(self) -> Decision | None:
+        """What the coming forward decides if the answer is known already; None if it is not."""
+        if not self.params.answer:
+            return None
+        position = np.array([self.canvas.decided])
+        return Decision(position, self.known_tokens(position))
 
     def fork(self, decision: Decision) -> Sequence:
         """This request as it would be if its coming forward decided ``decision``; it needs pages of its own."""
@@ -192,8 +208,17 @@ class Sequence:
         frame = None if sketchbook is None else canvas.tokens[canvas.prompt_length :].tolist()
         sketch = None if sketchbook is None else sketchbook.sketch(self.stats.blocks)
         ended_by_token = finish == "stop"
+        closing = self._logprobs.get(canvas.end) if ended_by_token and canvas.end is not None else None
         if finish == "length" and self.automaton is not None:
             finish = "stop"  # its text is whole, also where it takes all of the canvas
         return CanvasEvent(
-            self.request_id, new, copy(self.stats), finish, ended_by_token, frame, logprobs=logprobs, sketch=sketch
+            self.request_id,
+            new,
+            copy(self.stats),
+            finish,
+            ended_by_token,
+            frame,
+            logprobs=logprobs,
+            sketch=sketch,
+            closing=closing,
         )

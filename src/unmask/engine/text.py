@@ -19,19 +19,24 @@ from unmask.events import NO_TOKEN, CanvasEvent, RequestStats, Sketch, TokenLogp
 class TextDelta:
     """Text that can no longer change, and the token ids it came from; ``stats`` is the cost so far.
 
-    ``frame`` is the whole canvas as it stands (ids, masks included) if the request asked for frames and one was due;
-    ``sketch`` tells more of its cells.
-    ``completion`` is set on the last delta only: all deltas put together. ``logprobs``, if the request asked for them,
-    are those of the tokens whose text this delta completes.
+    ``pieces``: the text that each of ``token_ids`` made certain, then, at the end, what was held back. ``frame`` is
+    the whole canvas as it stands (ids, masks included) if the request asked for frames and one was due; ``sketch``
+    tells more of its cells. ``completion`` is set on the last delta only: all deltas put together. ``logprobs``, if
+    the request asked for them, are those of the tokens whose text this delta completes.
     """
 
-    text: str
+    pieces: list[str]
     token_ids: list[int]
     stats: RequestStats
     frame: list[int] | None
     completion: Completion | None
     logprobs: list[TokenLogprob] | None = None
     sketch: Sketch | None = None
+
+    @property
+    def text(self) -> str:
+        """All pieces together; often empty."""
+        return "".join(self.pieces)
 
 
 class TextAssembler:
@@ -42,7 +47,7 @@ class TextAssembler:
     """
 
     def __init__(self, tokenizer: Tokenizer, request: TextRequest) -> None:
-        self._decoder = tokenizer.incremental_decoder()
+        self._decoder = tokenizer.incremental_decoder(request.shown)
         self._request = request
         self._held = ""
         self._texts: list[str] = []
@@ -52,47 +57,49 @@ class TextAssembler:
 
     def feed(self, event: CanvasEvent) -> TextDelta:
         """The delta that ``event`` brings; its text may be empty. None may follow the one with ``completion``."""
-        text, used, stopped = "", 0, False
+        pieces: list[str] = []
+        stopped = ""
         for token_id in event.token_ids:
             piece = self._decoder.step(token_id)
             if event.logprobs is not None:
-                self._shown.decoded(event.logprobs[used], piece)
+                self._shown.decoded(event.logprobs[len(pieces)], piece)
             shown, stopped = self._advance(piece)
-            text, used = text + shown, used + 1
+            pieces.append(shown)
             if stopped:
                 break
+        ids = event.token_ids[: len(pieces)]
         if event.finish is not None and not stopped:
             shown, stopped = self._advance(self._decoder.flush())
-            text += shown if stopped else shown + self._held
-        ids = event.token_ids[:used]
-        self._texts.append(text)
+            pieces.append(shown if stopped else shown + self._held)
+        self._texts += pieces
         self._ids += ids
-        logprobs = self._list_logprobs(text, event, stopped)
+        logprobs = self._list_logprobs("".join(pieces), event, stopped)
         completion = self._completion(event, stopped)
-        return TextDelta(text, ids, event.stats, event.frame, completion, logprobs, event.sketch)
+        return TextDelta(pieces, ids, event.stats, event.frame, completion, logprobs, event.sketch)
 
-    def _list_logprobs(self, text: str, event: CanvasEvent, stopped: bool) -> list[TokenLogprob] | None:
+    def _list_logprobs(self, text: str, event: CanvasEvent, stopped: str) -> list[TokenLogprob] | None:
         """Those of the tokens whose text ends with ``text``, also kept for the completion."""
         if self._logprobs is None:
             return None
-        entries = self._shown.shown(text, cut=stopped, last=event.finish is not None and not stopped)
+        entries = self._shown.shown(text, cut=bool(stopped), last=event.finish is not None and not stopped)
         self._logprobs += entries
         return entries
 
-    def _advance(self, piece: str) -> tuple[str, bool]:
-        """Add ``piece``; gives the text now safe to show and whether a stop string was met."""
+    def _advance(self, piece: str) -> tuple[str, str]:
+        """Add ``piece``; gives the text now safe to show and the stop string that was met, or ""."""
         stops = self._request.stop
         if not stops:
-            return piece, False
+            return piece, ""
         self._held += piece
-        hits = [hit for stop in stops if (hit := self._held.find(stop)) >= 0]
+        hits = [(hit, stop) for stop in stops if (hit := self._held.find(stop)) >= 0]
         if hits:
-            return self._held[: min(hits)], True
+            first, stop = min(hits)
+            return self._held[:first], stop
         keep = _overlap(self._held, stops)
         shown, self._held = self._held[: len(self._held) - keep], self._held[len(self._held) - keep :]
-        return shown, False
+        return shown, ""
 
-    def _completion(self, event: CanvasEvent, stopped: bool) -> Completion | None:
+    def _completion(self, event: CanvasEvent, stopped: str) -> Completion | None:
         finish = "stop" if stopped else event.finish
         if finish is None:
             return None
@@ -106,6 +113,8 @@ class TextAssembler:
             applied=msgspec.structs.replace(self._request.params, **event.stats.relaxed),
             terms=self._request.terms,
             logprobs=self._logprobs,
+            stopped_by=stopped or None,
+            closing=None if stopped else event.closing,
         )
 
 
@@ -156,6 +165,10 @@ class CellDecoder:
         new = list(set(canvas) - self._cells.keys())
         self._cells.update(zip(new, self._tokenizer.pieces(new), strict=True))
         return [self._cells[token] for token in canvas]
+
+    def prose(self, canvas: Sequence[int]) -> list[str | None]:
+        """Each cell's part of the text: as ``decode`` has it, but nothing of special tokens."""
+        return ["" if text in self._tokenizer.specials else text for text in self.decode(canvas)]
 
     def spell(self, token_id: int) -> tuple[str, list[int]]:
         """The text of a token by itself, and its bytes: those of a part of a character make no text of their own."""

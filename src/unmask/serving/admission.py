@@ -1,4 +1,4 @@
-"""The requests of one HTTP request, from their places in the queue to their completions."""
+"""The requests of one HTTP request, from their places in the queue to their answers."""
 
 from __future__ import annotations
 
@@ -8,24 +8,28 @@ from typing import TYPE_CHECKING
 
 from starlette.requests import ClientDisconnect
 
-from unmask.engine.completion import Completion, TextRequest
-from unmask.engine.text import TextDelta, TextStream, stream_text
+from unmask.answers.answer import Answer, AnswerAssembler, AnswerDelta
+from unmask.answers.reading import Reading
+from unmask.engine.completion import TextRequest
+from unmask.engine.text import TextStream, stream_text
 from unmask.errors import QueueTimeoutError
 from unmask.events import RequestStats
+from unmask.serving.ledger import current_ledger
 
 if TYPE_CHECKING:
     from unmask.serving.served_model import ServedModel
 
 
 class Admission:
-    """Requests that were checked and may run: ``with admission.running(): ...``, in there ``next`` or ``completions``.
+    """Requests that were checked and may run: ``with admission.running(): ...``, in there ``next`` or ``answers``.
 
     Every end is counted: finished, failed, or left by the client.
     """
 
-    def __init__(self, model: ServedModel, requests: list[TextRequest]) -> None:
+    def __init__(self, model: ServedModel, requests: list[TextRequest], reading: Reading) -> None:
         self._model = model
         self._requests = requests
+        self._assemblers = [AnswerAssembler(reading) for _ in requests]
         self._unfinished = {number: RequestStats() for number in range(len(requests))}
         self._texts: TextStream
 
@@ -36,6 +40,7 @@ class Admission:
         Raises ``QueueFullError``, or ``EngineUnavailableError``.
         """
         model = self._model
+        ledger = current_ledger()
         with model.places(len(self._requests)):
             try:
                 with stream_text(model.engine, model.tokenizer, self._requests) as self._texts:
@@ -47,40 +52,46 @@ class Admission:
                 while self._unfinished:
                     self._unfinished.popitem()
                     model.metrics.expired()
+                    ledger.ended("expired")
                 raise
             except Exception:  # one request's error, or a bug of ours, ends the whole HTTP request
                 while self._unfinished:
                     self._unfinished.popitem()
                     model.metrics.failed()
+                    ledger.ended("error")
                 raise
             finally:
-                for stats in self._unfinished.values():
+                for number, stats in self._unfinished.items():
                     model.metrics.cancelled(stats)
+                    ledger.ended("cancelled", len(self._requests[number].prompt_ids), stats.committed)
 
     @property
     def finished(self) -> bool:
-        """Whether every request has its completion."""
+        """Whether every request has its answer."""
         return not self._unfinished
 
-    async def next(self) -> tuple[int, TextDelta]:
+    async def next(self) -> tuple[int, AnswerDelta]:
         """The next delta, waited for, and its request's number. May be cancelled and called again."""
-        number, delta = await self._texts.next()
+        number, text = await self._texts.next()
+        delta = self._assemblers[number].feed(text)
         self._unfinished[number] = delta.stats
         metrics = self._model.metrics
         if delta.frame is not None:
             metrics.frame()
-        if delta.completion is not None:
+        if delta.answer is not None:
+            completion = delta.answer.completion
             del self._unfinished[number]
-            metrics.finished(delta.completion.finish_reason, delta.stats, delta.completion.completion_tokens)
-            metrics.deadline(delta.completion.deadline_met)
+            metrics.finished(completion.finish_reason, delta.stats, completion.completion_tokens)
+            metrics.deadline(completion.deadline_met)
+            current_ledger().ended(completion.finish_reason, completion.prompt_tokens, completion.completion_tokens)
             self._model.finished()
         return number, delta
 
-    async def completions(self) -> list[Completion]:
-        """Every request's completion, in order, once all are finished."""
-        done: dict[int, Completion] = {}
+    async def answers(self) -> list[Answer]:
+        """Every request's answer, in order, once all are finished."""
+        done: dict[int, Answer] = {}
         while not self.finished:
             number, delta = await self.next()
-            if delta.completion is not None:
-                done[number] = delta.completion
-        return [done[number] for number in range(len(self._requests))]
+            if delta.answer is not None:
+                done[number] = delta.answer
+        return [answer for _, answer in sorted(done.items())]

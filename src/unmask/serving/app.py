@@ -3,32 +3,85 @@
 from __future__ import annotations
 
 from fastapi import FastAPI
+from starlette.middleware.cors import CORSMiddleware
 
 from unmask import __version__
 from unmask.serving import health
+from unmask.serving.access_log import AccessLog
+from unmask.serving.dialects.anthropic_messages import models as anthropic_models
+from unmask.serving.dialects.anthropic_messages import routes as anthropic_messages
+from unmask.serving.dialects.anthropic_messages.envelope import envelope as anthropic_envelope
+from unmask.serving.dialects.ollama import catalog as ollama_models
+from unmask.serving.dialects.ollama import refused as ollama_refused
+from unmask.serving.dialects.ollama import routes as ollama
+from unmask.serving.dialects.ollama import running as ollama_running
+from unmask.serving.dialects.ollama.envelope import envelope as ollama_envelope
 from unmask.serving.dialects.openai_chat import routes as openai_chat
 from unmask.serving.dialects.openai_common import models as openai_models
 from unmask.serving.dialects.openai_common.envelope import envelope as openai_envelope
 from unmask.serving.dialects.openai_completions import routes as openai_completions
+from unmask.serving.dialects.openai_responses import routes as openai_responses
 from unmask.serving.dialects.vllm_tokenizer import routes as vllm_tokenizer
 from unmask.serving.errors import ErrorResponder
-from unmask.serving.middleware import ApiKey, BodyLimit, RequestScope
+from unmask.serving.middleware import BodyLimit, HeaderLimit, RequestScope
 from unmask.serving.playground import routes as playground
+from unmask.serving.response_store import ResponseStore
+from unmask.serving.security.authorization import Authorization
+from unmask.serving.security.key_ring import KeyRing
+from unmask.serving.security.site_guard import SiteGuard
 from unmask.serving.served_model import ServedModel
 from unmask.serving.settings import ServerSettings
 
+# What scripts of an allowed origin may read besides the body.
+TOLD = ["x-request-id", "retry-after"] + [
+    f"x-ratelimit-{what}-{unit}" for what in ("limit", "remaining", "reset") for unit in ("requests", "tokens")
+]
 
-def create_app(model: ServedModel, settings: ServerSettings) -> FastAPI:
-    """The application that serves ``model``. Cross-origin requests are not allowed."""
+
+def create_app(model: ServedModel, settings: ServerSettings, responses: ResponseStore | None = None) -> FastAPI:
+    """The application that serves ``model``. Raises ``InvalidKeyFileError``.
+
+    ``responses``: where finished responses are kept; None keeps them in memory.
+    """
     app = FastAPI(title="Unmask", version=__version__, docs_url=None, redoc_url=None)
     app.state.model = model
     app.state.settings = settings
-    for room in (openai_chat, openai_completions, openai_models, vllm_tokenizer, health, playground):
+    app.state.responses = ResponseStore() if responses is None else responses
+    # Anthropic's list of models comes before OpenAI's, which has the same paths.
+    anthropic = (anthropic_models, anthropic_messages)
+    openai = (openai_chat, openai_completions, openai_responses, openai_models, vllm_tokenizer)
+    ollamas = (ollama, ollama_models, ollama_refused, ollama_running)
+    for room in (*anthropic, *openai, *ollamas, health, playground):
         app.include_router(room.router)
-    errors = ErrorResponder({"/": openai_envelope})
+    errors = ErrorResponder({"/": openai_envelope, "/v1/messages": anthropic_envelope, "/api/": ollama_envelope})
     errors.install(app)
-    app.add_middleware(BodyLimit, limit=settings.max_body_bytes)
-    if settings.api_key is not None:
-        app.add_middleware(ApiKey, key=settings.api_key, errors=errors)
-    app.add_middleware(RequestScope, metrics=model.metrics, errors=errors)
+    app.state.errors = errors
+    _surround(app, model, settings, errors)
     return app
+
+
+def _surround(app: FastAPI, model: ServedModel, settings: ServerSettings, errors: ErrorResponder) -> None:
+    """What requests pass before they are looked at, from the inside out."""
+    app.add_middleware(BodyLimit, limit=settings.max_body_bytes, seconds=settings.receive_seconds)
+    if settings.api_key is not None or settings.keys is not None:
+        ring = KeyRing(settings.api_key, settings.keys)
+        app.add_middleware(Authorization, ring=ring, metrics=model.metrics, errors=errors)
+    if settings.allowed_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.allowed_origins,
+            allow_methods=["GET", "HEAD", "POST", "DELETE"],
+            allow_headers=["*"],
+            expose_headers=TOLD,
+        )
+    app.add_middleware(
+        SiteGuard,
+        host=settings.host,
+        allowed_hosts=settings.allowed_hosts,
+        allowed_origins=settings.allowed_origins,
+        errors=errors,
+    )
+    app.add_middleware(HeaderLimit, errors=errors)
+    if settings.access_log:
+        app.add_middleware(AccessLog)
+    app.add_middleware(RequestScope, metrics=model.metrics, errors=errors)

@@ -16,6 +16,7 @@ from starlette.responses import Response
 
 from unmask.errors import (
     EngineUnavailableError,
+    InvalidApiKeyError,
     InvalidValueError,
     UnknownFieldError,
     UnmaskError,
@@ -25,7 +26,14 @@ from unmask.serving.extension import UnmaskOptions
 
 _CLIENT_CLOSED_REQUEST = 499
 _DOWN_SECONDS = 30  # when to ask again for an engine that is down: nothing tells when it will be back
-_HTTP_CODES = {400: "invalid_json", 404: "not_found", 405: "method_not_allowed", 413: "request_too_large"}
+_HTTP_CODES = {
+    400: "invalid_json",
+    404: "not_found",
+    405: "method_not_allowed",
+    408: "request_timeout",
+    413: "request_too_large",
+    431: "headers_too_large",
+}
 
 _log = structlog.get_logger()
 
@@ -45,7 +53,7 @@ class Problem:
         """What to tell of ``error``. One that is not of the catalogue is a bug of ours and is logged."""
         match error:
             case UnmaskError():
-                return cls(error.status, error.code, str(error), error.param, _retry_after(error))
+                return cls(error.status, error.code, str(error), error.param, _headers(error))
             case RequestValidationError():
                 return cls.of(explain(error.errors()))
             case HTTPException():
@@ -56,8 +64,10 @@ class Problem:
         return cls.of(UnmaskError("The server met an unexpected error.", hint=hint))
 
 
-def _retry_after(error: UnmaskError) -> dict[str, str]:
-    """The header for errors that time may heal."""
+def _headers(error: UnmaskError) -> dict[str, str]:
+    """What a key should be sent as, or when to try again an error that time may heal."""
+    if isinstance(error, InvalidApiKeyError):
+        return {"www-authenticate": "Bearer"}
     down = _DOWN_SECONDS if isinstance(error, EngineUnavailableError) else None
     seconds = down if error.retry_after is None else error.retry_after
     return {} if seconds is None else {"retry-after": str(seconds)}

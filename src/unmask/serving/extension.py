@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 from pydantic import Field
 
 from unmask import __version__
+from unmask.answers.answer import Answer, AnswerDelta
 from unmask.engine.completion import Completion
-from unmask.engine.text import CellDecoder, TextDelta
-from unmask.events import FinishReason, Sketch
+from unmask.engine.text import CellDecoder
+from unmask.events import FinishReason, RequestStats, Sketch
 from unmask.params import GenerationParams
 from unmask.serving.wire import WireModel
 
@@ -79,13 +82,29 @@ class UnmaskOptions(WireModel):
 _DECODING = tuple({field.name for field in fields(GenerationParams)} & {*UnmaskOptions.model_fields} - {"ignore_eos"})
 
 
+class ScoringReport(msgspec.Struct, frozen=True):
+    """What it cost to score the prompt, beside the answer."""
+
+    forwards: int
+    canvas_tokens: int
+    drafts: int
+    drafts_accepted: int
+    total_ms: float
+
+    @classmethod
+    def of(cls, stats: RequestStats) -> ScoringReport:
+        """The report of a score that cost ``stats``."""
+        total = _milliseconds(stats.total)
+        return cls(stats.forwards, stats.canvas_tokens, stats.drafts, stats.drafts_accepted, total)
+
+
 class GenerationReport(msgspec.Struct, frozen=True):
     """The response's ``unmask`` object: how it ended, what it cost, and the parameters that were really used.
 
     ``cached_tokens``: prompt tokens whose keys and values were known. ``evictions``: how often others needed its pages.
     Times are milliseconds since the engine received the request; ``ttfb_ms`` is the time to the first block, null if
     a stop string ended the text before that block was complete. ``deadline_met`` is null for a request without one,
-    ``estimated_forwards`` (on arrival) where it was too early to tell.
+    ``estimated_forwards`` (on arrival) where it was too early to tell. ``scoring`` is there if the prompt was scored.
     """
 
     finish: FinishReason
@@ -105,6 +124,7 @@ class GenerationReport(msgspec.Struct, frozen=True):
     drafts_accepted: int
     applied: dict[str, Any]
     engine: str = ENGINE
+    scoring: ScoringReport | UnsetType = UNSET
 
     @classmethod
     def of(cls, completion: Completion) -> GenerationReport:
@@ -128,7 +148,28 @@ class GenerationReport(msgspec.Struct, frozen=True):
             drafts=stats.drafts,
             drafts_accepted=stats.drafts_accepted,
             applied=completion.applied.applied() | completion.terms.applied(),
+            scoring=UNSET if completion.scoring is None else ScoringReport.of(completion.scoring),
         )
+
+
+def report_headers(answers: Sequence[Answer]) -> dict[str, str]:
+    """The cost of ``answers``, which make one response, as its headers: sums, and the longest times."""
+    reports = [GenerationReport.of(answer.completion) for answer in answers]
+    tokens = sum(answer.completion.completion_tokens for answer in answers)
+    forwards = sum(report.forwards for report in reports)
+    first_blocks = [report.ttfb_ms for report in reports if report.ttfb_ms is not None]
+    told: dict[str, float] = {
+        "forwards": forwards,
+        "blocks": sum(report.blocks for report in reports),
+        "tokens-per-forward": round(tokens / max(forwards, 1), 3),
+        "canvas-tokens": sum(report.canvas_tokens for report in reports),
+        "discarded-tokens": sum(report.discarded_tokens for report in reports),
+        "queue-ms": max(report.queue_ms for report in reports),
+        "total-ms": max(report.total_ms for report in reports),
+    }
+    if first_blocks:
+        told["ttfb-ms"] = max(first_blocks)
+    return {f"x-unmask-{name}": str(value) for name, value in told.items()}
 
 
 _PLAIN = Sketch()  # where nothing is known of the cells but their tokens
@@ -160,7 +201,7 @@ class CanvasFrame(msgspec.Struct, frozen=True, kw_only=True):
     v: int = 1
 
     @classmethod
-    def of(cls, seq: int, delta: TextDelta, cells: CellDecoder) -> CanvasFrame:
+    def of(cls, seq: int, delta: AnswerDelta, cells: CellDecoder) -> CanvasFrame:
         """The frame of ``delta``, the ``seq``-th of its request."""
         assert delta.frame is not None, "none was due"
         sketch = delta.sketch or _PLAIN

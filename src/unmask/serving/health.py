@@ -9,7 +9,7 @@ from typing import Any
 
 from fastapi import APIRouter
 from prometheus_client import CONTENT_TYPE_LATEST
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 
 from unmask.serving.extension import ENGINE
 from unmask.serving.served_model import Served
@@ -23,14 +23,14 @@ async def health() -> dict[str, Any]:
     return {"status": "ok", "server": ENGINE}
 
 
-@router.get("/ready")
+@router.get("/ready", responses={"5XX": {"description": "It does not"}})
 async def ready(model: Served) -> dict[str, Any]:
     """The engine takes requests; 503 otherwise."""
     model.check_alive()
     return {"status": "ready", "model": model.name}
 
 
-@router.get("/metrics")
+@router.get("/metrics", response_class=PlainTextResponse)
 async def metrics(model: Served) -> Response:
     """Prometheus' text format."""
     return Response(model.metrics.render(), media_type=CONTENT_TYPE_LATEST)

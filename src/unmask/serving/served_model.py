@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
+from unmask.answers.reading import VERBATIM, Reading
+from unmask.answers.syntax import syntax_of
 from unmask.checkpoints.prompts import PromptEncoder
 from unmask.constraints.compiler import ConstraintCompiler
 from unmask.engine.client import EngineClient
@@ -28,8 +31,11 @@ from unmask.metrics import Metrics
 from unmask.params import Constraint, GenerationParams, ModelInfo
 from unmask.resolve import resolve
 from unmask.serving.admission import Admission
+from unmask.serving.ledger import current_ledger
 from unmask.serving.service_rate import ServiceRate
 from unmask.terms import NO_TIMEOUTS, Timeouts, resolve_terms
+
+_TAIL = 16  # tokens at the end of a prompt, among which a marker that ends it lies
 
 
 class ServedModel:
@@ -54,6 +60,7 @@ class ServedModel:
         self.created = int(time.time())
         self.tokenizer = prompts.tokenizer
         self.template = prompts.template
+        self.syntax = syntax_of(prompts.template.source, prompts.tokenizer.specials, engine.model.family)
         self.constraints = ConstraintCompiler(prompts.tokenizer, engine.model)
         self.cells = CellDecoder(prompts.tokenizer)
         self.metrics = Metrics(name, engine.model, lambda: engine.stats)
@@ -76,13 +83,13 @@ class ServedModel:
         if not self.engine.alive:
             raise EngineUnavailableError("The engine has died.", hint="See the server's log, then restart it.")
 
-    def check_count(self, prompts: int) -> None:
-        """Raises ``InvalidValueError`` for more prompts than fit at once. To be asked before they are encoded."""
-        if prompts > self._capacity:
+    def check_count(self, answers: int, param: str) -> None:
+        """Raises ``InvalidValueError`` for more answers than fit at once. To be asked before prompts are encoded."""
+        if answers > max(self._capacity, 1):
             raise InvalidValueError(
-                f"{prompts} prompts at once; this server holds {self._capacity}.",
-                hint="Send fewer prompts in one request.",
-                param="prompt",
+                f"{answers} answers at once; this server holds {self._capacity}.",
+                hint="Ask for fewer in one request.",
+                param=param,
             )
 
     def check_length(self, ids: list[int], param: str) -> None:
@@ -93,9 +100,15 @@ class ServedModel:
                 f"{len(ids)} token ids; {self.name} has room for {room}.", hint="Send fewer.", param=param
             )
 
-    async def encode_chat(self, messages: list[dict[str, str]]) -> list[int]:
+    async def encode_chat(
+        self, messages: list[dict[str, Any]], tools: Sequence[dict[str, Any]] = (), **variables: Any
+    ) -> list[int]:
         """Prompt ids of a conversation. Runs in a thread: long prompts must not hold up other requests."""
-        return await asyncio.to_thread(self.template.encode, messages)
+        return await asyncio.to_thread(self.template.encode, messages, tools, **variables)
+
+    def opens_reasoning(self, prompt: list[int]) -> bool:
+        """Whether ``prompt`` ends inside a reasoning block, which its template opened for the answer."""
+        return self.syntax.opened_by(self.tokenizer.decode(prompt[-_TAIL:], keep_special=True))
 
     async def encode_texts(self, texts: list[str], *, add_begin: bool = True) -> list[list[int]]:
         """Prompt ids of plain texts, in a thread like ``encode_chat``."""
@@ -103,19 +116,49 @@ class ServedModel:
         return await asyncio.to_thread(lambda: [encode(text) for text in texts])
 
     async def admit(
-        self, prompts: list[list[int]], params: GenerationParams, variant: ModelInfo, tenant: str = ""
+        self,
+        prompts: list[list[int]],
+        params: GenerationParams,
+        variant: ModelInfo,
+        tenant: str = "",
+        *,
+        reading: Reading = VERBATIM,
+        copies: int = 1,
     ) -> Admission:
-        """Check ``params`` for each prompt of ``tenant``. Raises what ``resolve`` and ``resolve_terms`` raise, or
+        """What ``requests`` makes of each prompt, the answers read by ``reading``. Raises what that does."""
+        requests = await self.requests(prompts, params, variant, tenant, reading=reading, copies=copies)
+        return Admission(self, requests, reading)
+
+    async def requests(
+        self,
+        prompts: list[list[int]],
+        params: GenerationParams,
+        variant: ModelInfo,
+        tenant: str = "",
+        *,
+        reading: Reading = VERBATIM,
+        copies: int = 1,
+    ) -> list[TextRequest]:
+        """Check ``params`` for each prompt of ``tenant``, to be answered ``copies`` times, the answers read by
+        ``reading``. Raises what ``resolve`` and ``resolve_terms`` raise, ``InsufficientScopeError`` or
         ``EngineUnavailableError``. What the answer must look like is compiled in a thread of its own.
+
+        A prompt's copies stand next to each other; each has a seed of its own, counted on from the one that was given.
         """
+        params = current_ledger().bound(params)
         constraint = await self._constraint(params)
-        requests = [self._request(prompt, params, variant, tenant, constraint) for prompt in prompts]
+        seeds = [None if params.seed is None else params.seed + copy for copy in range(copies)]
+        requests = [
+            self._request(prompt, replace(params, seed=seed), variant, tenant, constraint, reading)
+            for prompt in prompts
+            for seed in seeds
+        ]
         try:
             self.check_alive()
         except EngineUnavailableError:
             self.metrics.rejected("engine_unavailable")
             raise
-        return Admission(self, requests)
+        return requests
 
     async def _constraint(self, params: GenerationParams) -> Constraint | None:
         """What ``params`` say the answer must look like. Raises ``QueueTimeoutError`` if that takes all its time."""
@@ -168,12 +211,13 @@ class ServedModel:
         variant: ModelInfo,
         tenant: str,
         constraint: Constraint | None,
+        reading: Reading,
     ) -> TextRequest:
         if not prompt:
             raise InvalidValueError("The prompt is empty.", hint="Give at least one token.", param="prompt")
         decoding = resolve(params, variant, len(prompt), constraint)
         terms = resolve_terms(params, variant, decoding, self._timeouts, tenant)
-        return TextRequest(prompt, decoding, params.stop or (), terms)
+        return TextRequest(prompt, decoding, params.stop or (), terms, reading.shown)
 
 
 def _of_app(request: Request) -> ServedModel:

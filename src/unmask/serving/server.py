@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import math
 import signal
 import socket
 import sys
@@ -14,6 +15,7 @@ from functools import partial
 
 import structlog
 import uvicorn
+from fastapi import FastAPI
 
 from unmask.checkpoints.directory import open_checkpoint
 from unmask.checkpoints.prompts import PromptEncoder
@@ -22,10 +24,16 @@ from unmask.engine.options import EngineOptions
 from unmask.engine.process import ProcessEngine
 from unmask.errors import InvalidValueError, PortBusyError
 from unmask.serving.app import create_app
+from unmask.serving.http_protocol import ConnectionLimits, bounded_protocol
+from unmask.serving.response_store import ResponseStore
+from unmask.serving.security import key_file
 from unmask.serving.served_model import ServedModel
 from unmask.serving.settings import ServerSettings
 
-_GRACE_SECONDS = 5  # what running requests get to finish once the server is told to stop
+_ERROR_SECONDS = 2.0  # what clients get to read that their requests were ended
+_LAST_SECONDS = 10  # after that uvicorn ends what should have ended long ago
+
+_log = structlog.get_logger()
 
 Announce = Callable[[ServedModel, str], None]
 
@@ -73,8 +81,13 @@ async def run_server(
 ) -> None:
     """Serve until SIGINT or SIGTERM; ``announce`` is called with model and URL once requests are taken."""
     configure_log()
+    if settings.keys is not None:
+        key_file.read(settings.keys)  # before the model loads: a broken one ends the server
     checkpoint = open_checkpoint(options.model)
-    with contextlib.closing(claim(settings.host, settings.port)) as listener:
+    with (
+        contextlib.closing(ResponseStore(settings.store)) as responses,
+        contextlib.closing(claim(settings.host, settings.port)) as listener,
+    ):
         this = asyncio.current_task()
         assert this is not None
         _on_signal(this.cancel)
@@ -87,7 +100,8 @@ async def run_server(
             model = ServedModel(engine, prompts, name=name, capacity=capacity, timeouts=settings.timeouts)
             model.metrics.loaded(time.monotonic() - begun)
             url = _url(listener)
-            server = _Server(_config(model, settings), model, lambda: announce(model, url))
+            config = server_config(create_app(model, settings, responses), settings)
+            server = _Server(config, model, settings.grace_seconds, lambda: announce(model, url))
             _on_signal(partial(server.handle_exit, signal.SIGINT, None))  # a second signal ends the grace
             try:
                 await server.serve(sockets=[listener])
@@ -105,9 +119,10 @@ def _on_signal(act: Callable[[], object]) -> None:
 class _Server(uvicorn.Server):
     """uvicorn, but signals stay ours from loading to the engine's end, and it says when it listens."""
 
-    def __init__(self, config: uvicorn.Config, model: ServedModel, listening: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, model: ServedModel, grace: float, listening: Callable[[], None]) -> None:
         super().__init__(config)
         self._model = model
+        self._grace = grace
         self._listening = listening
 
     @contextlib.contextmanager
@@ -119,25 +134,35 @@ class _Server(uvicorn.Server):
         self._listening()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Running requests get their grace; those left then end with an error that says why."""
+        """Nobody new is let in. Running requests get their grace; those left then end with an error that says why."""
+        if self.server_state.tasks:
+            _log.info("stopping", running=len(self.server_state.tasks), grace_seconds=self._grace)
         ending = asyncio.create_task(self._end_requests())
         await super().shutdown(sockets)
         ending.cancel()
 
     async def _end_requests(self) -> None:
-        await asyncio.sleep(_GRACE_SECONDS)
+        await asyncio.sleep(self._grace)
         self._model.constraints.close()
         await self._model.engine.close()
+        await asyncio.sleep(_ERROR_SECONDS)
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
 
 
-def _config(model: ServedModel, settings: ServerSettings) -> uvicorn.Config:
+def server_config(app: FastAPI, settings: ServerSettings) -> uvicorn.Config:
+    """How uvicorn serves ``app``: connections within bounds, no word of its own, and no trust in proxies' headers."""
+    limits = ConnectionLimits(settings.max_connections, settings.receive_seconds, settings.stall_seconds)
     return uvicorn.Config(
-        create_app(model, settings),
+        app,
+        http=bounded_protocol(limits, app.state.errors),
+        ws="none",
         lifespan="off",
-        log_level="warning",
+        log_level="error",
         access_log=False,
         server_header=False,
-        timeout_graceful_shutdown=2 * _GRACE_SECONDS,
+        proxy_headers=False,
+        timeout_graceful_shutdown=math.ceil(settings.grace_seconds + _LAST_SECONDS),
     )
 
 

@@ -6,14 +6,16 @@ import hashlib
 
 from fastapi import Request
 
+from unmask.serving.ledger import current_ledger
+
 
 def tenant_of(request: Request, user: str | None) -> str:
-    """The tenant: its bearer token and the ``user`` that the body names, hashed; "" for a request with neither.
+    """The tenant: its API key and the ``user`` that the body names, hashed; "" for a request with neither.
 
-    The token's own text goes no further. On a server without keys both are the client's own word: they keep apart
-    clients that mean no harm, and bound nobody who takes a new name for each request.
+    A key goes by its name. On a server without keys both are the client's own word: they keep apart clients that mean
+    no harm, and bound nobody who takes a new name for each request. A key that a client sends there goes no further.
     """
-    token = request.headers.get("authorization", "")
-    if not token and not user:
+    key = current_ledger().payer or request.headers.get("authorization", "") or request.headers.get("x-api-key", "")
+    if not key and not user:
         return ""
-    return hashlib.sha256(f"{token}\0{user or ''}".encode()).hexdigest()[:16]
+    return hashlib.sha256(f"{key}\0{user or ''}".encode()).hexdigest()[:16]

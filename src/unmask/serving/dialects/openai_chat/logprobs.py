@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from unmask.engine.text import CellDecoder
 from unmask.errors import InvalidValueError
 from unmask.events import TokenLogprob
-from unmask.serving.dialects.openai_chat.wire import ChatLogprob, ChatLogprobs, ChatRequest, TopLogprob
+from unmask.serving.dialects.openai_chat.wire import ChatLogprobs, ChatRequest
+from unmask.serving.dialects.openai_common.logprobs import encode_entries
 
 
 def wanted(body: ChatRequest) -> int | None:
@@ -23,15 +24,4 @@ def encode_logprobs(entries: Sequence[TokenLogprob] | None, cells: CellDecoder) 
     """``entries`` as the answer or chunk that they belong to has them."""
     if entries is None:
         return None
-    return ChatLogprobs([_encode(entry, cells) for entry in entries])
-
-
-def _encode(entry: TokenLogprob, cells: CellDecoder) -> ChatLogprob:
-    top = [_top(token_id, logprob, cells) for token_id, logprob in entry.alternatives]
-    token, spelled = cells.spell(entry.token_id)
-    return ChatLogprob(token, entry.logprob, spelled, top)
-
-
-def _top(token_id: int, logprob: float, cells: CellDecoder) -> TopLogprob:
-    token, spelled = cells.spell(token_id)
-    return TopLogprob(token, logprob, spelled)
+    return ChatLogprobs(encode_entries(entries, cells))

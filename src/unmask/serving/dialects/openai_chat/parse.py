@@ -1,33 +1,59 @@
-"""From the request body to messages and parameters."""
+"""From the request body to a conversation in no dialect."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from unmask.params import GenerationParams
+from unmask.errors import InvalidValueError
+from unmask.serving.chat import ChatRequest
+from unmask.serving.dialects.openai_chat import wire
 from unmask.serving.dialects.openai_chat.logprobs import wanted
-from unmask.serving.dialects.openai_chat.wire import ChatRequest
+from unmask.serving.dialects.openai_chat.tools import parse_choice, parse_tools
 from unmask.serving.dialects.openai_common.messages import parse_messages
-from unmask.serving.dialects.openai_common.parse import agree, format_names, parse_params, wants_usage
+from unmask.serving.dialects.openai_common.parse import format_names, parse_params, wants_usage
+from unmask.serving.fields import agree
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedChat:
-    """A chat request in the engine's words. ``names`` maps parameters to the request's fields, for errors."""
+    """What the body asks for, and how. ``names`` maps parameters to the request's fields, for errors."""
 
-    messages: list[dict[str, str]]
-    params: GenerationParams
+    chat: ChatRequest
+    snapshots: bool
     include_usage: bool
     names: dict[str, str]
 
 
-def parse(body: ChatRequest) -> ParsedChat:
+def parse(body: wire.ChatRequest) -> ParsedChat:
     """The meaning of ``body``. Raises ``InvalidValueError`` where fields contradict each other."""
+    snapshots = bool(body.diffusing)
+    if snapshots:
+        _check_snapshots(body)
     max_tokens = agree("max_tokens", body.max_tokens, "max_completion_tokens", body.max_completion_tokens)
     limit = "max_tokens" if body.max_completion_tokens is None else "max_completion_tokens"
-    return ParsedChat(
+    effort = body.reasoning_effort
+    chat = ChatRequest(
         messages=parse_messages(body.messages),
-        params=parse_params(body, max_tokens, wanted(body)),
-        include_usage=wants_usage(body),
-        names={"prompt": "messages", "max_tokens": limit, "logprobs": "top_logprobs"} | format_names(body),
+        params=parse_params(body, max_tokens, wanted(body), frames=snapshots),
+        tools=parse_tools(body.tools),
+        choice=parse_choice(body.tool_choice),
+        one_call=body.parallel_tool_calls is False,
+        thinking=None if effort is None else effort != "none",
+        effort=None if effort == "none" else effort,
+        copies=body.n or 1,
     )
+    own = {"prompt": "messages", "max_tokens": limit, "logprobs": "top_logprobs", "thinking": "reasoning_effort"}
+    return ParsedChat(chat, snapshots, wants_usage(body), own | format_names(body))
+
+
+def _check_snapshots(body: wire.ChatRequest) -> None:
+    """Snapshots are a stream of one answer, and have no room for what belongs to additions."""
+    taken = (
+        ("stream", body.stream is False),
+        ("n", (body.n or 1) > 1),
+        ("logprobs", bool(body.logprobs)),
+        ("unmask.canvas", body.unmask is not None and body.unmask.canvas is not None),
+    )
+    for field, wrong in taken:
+        if wrong:
+            raise InvalidValueError(f"'{field}' does not go with 'diffusing'.", hint="Leave it out.", param=field)

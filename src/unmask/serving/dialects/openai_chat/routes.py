@@ -6,34 +6,45 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from unmask.serving.body import JsonRoute
+from unmask.serving.chat import admit_chat, encode_chat
 from unmask.serving.connection import unless_disconnected
+from unmask.serving.description import EVENTS, responses
 from unmask.serving.dialects.openai_chat.encode import encode
-from unmask.serving.dialects.openai_chat.parse import parse
+from unmask.serving.dialects.openai_chat.mercury import MercuryStream
+from unmask.serving.dialects.openai_chat.parse import ParsedChat, parse
 from unmask.serving.dialects.openai_chat.stream import ChatStream
-from unmask.serving.dialects.openai_chat.wire import ChatRequest
+from unmask.serving.dialects.openai_chat.wire import ChatCompletion, ChatRequest
 from unmask.serving.dialects.openai_common.encode import Head, json_response
-from unmask.serving.dialects.openai_common.parse import field_names
-from unmask.serving.served_model import Served
-from unmask.serving.sse import EventStream
+from unmask.serving.dialects.openai_common.envelope import ErrorEnvelope
+from unmask.serving.extension import report_headers
+from unmask.serving.fields import field_names
+from unmask.serving.served_model import Served, ServedModel
+from unmask.serving.sse import EventStream, StreamEncoder
 from unmask.serving.tenant import tenant_of
 
 router = APIRouter(route_class=JsonRoute)
 
 
-@router.post("/v1/chat/completions")
+@router.post("/v1/chat/completions", responses=responses(ErrorEnvelope, ChatCompletion, EVENTS))
 async def create_chat_completion(body: ChatRequest, request: Request, model: Served) -> Response:
     """Answer a conversation, streamed or at once."""
     name, variant = model.find(body.model)
-    chat = parse(body)
-    with field_names(**chat.names):
-        prompt = await model.encode_chat(chat.messages)
+    parsed = parse(body)
+    with field_names(**parsed.names):
+        prompt = await encode_chat(model, parsed.chat)
         admission = await unless_disconnected(
-            request.receive, model.admit([prompt], chat.params, variant, tenant_of(request, body.user))
+            request.receive, admit_chat(model, parsed.chat, prompt, variant, tenant_of(request, body.user))
         )
     head = Head.new("chatcmpl", name)
-    if body.stream:
-        encoder = ChatStream(head, model.cells, include_usage=chat.include_usage)
+    if body.stream or parsed.snapshots:
+        encoder = _encoder(head, model, parsed)
         return EventStream(admission, encoder, request.app.state.settings.keep_alive_seconds)
     with admission.running():
-        (completion,) = await unless_disconnected(request.receive, admission.completions())
-        return json_response(encode(head, completion, model.cells))
+        answers = await unless_disconnected(request.receive, admission.answers())
+        return json_response(encode(head, answers, model.cells), report_headers(answers))
+
+
+def _encoder(head: Head, model: ServedModel, parsed: ParsedChat) -> StreamEncoder:
+    if parsed.snapshots:
+        return MercuryStream(head, model.cells, include_usage=parsed.include_usage)
+    return ChatStream(head, model.cells, include_usage=parsed.include_usage, copies=parsed.chat.copies)

@@ -6,24 +6,17 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
-from pydantic import BeforeValidator
-from pydantic_core import PydanticCustomError
 
 from unmask.events import WireFinish
+from unmask.serving.dialects.openai_chat.tools import Choice as ToolsChoice
+from unmask.serving.dialects.openai_chat.tools import Tools
+from unmask.serving.dialects.openai_common.logprobs import Logprob
 from unmask.serving.dialects.openai_common.messages import Messages
-from unmask.serving.dialects.openai_common.wire import OpenAIRequest, Usage
+from unmask.serving.dialects.openai_common.wire import Labels, OpenAIRequest, Usage
 from unmask.serving.extension import GenerationReport
 from unmask.serving.wire import Only
 
-
-def _few(labels: Any) -> Any:
-    """Checked before the labels themselves, of which a body can hold very many."""
-    if isinstance(labels, dict) and len(labels) > 16:
-        raise PydanticCustomError("too_long", "it holds more than 16 labels")
-    return labels
-
-
-Labels = Annotated[dict[str, str], BeforeValidator(_few)]
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 
 
 class ChatRequest(OpenAIRequest):
@@ -36,10 +29,12 @@ class ChatRequest(OpenAIRequest):
     metadata: Labels | None = None  # without effect, as user is
     safety_identifier: str | None = None
     prompt_cache_key: str | None = None
-    parallel_tool_calls: bool | None = None  # says how to call tools, of which there are none
+    tools: Tools | None = None
+    tool_choice: ToolsChoice | None = None
+    parallel_tool_calls: bool | None = None
+    diffusing: bool | None = None  # snapshots of the whole text, as Mercury streams them
+    reasoning_effort: Effort | None = None
 
-    tools: Annotated[Any, Only([])] = None
-    tool_choice: Annotated[Any, Only("none", "auto")] = None
     functions: Annotated[Any, Only([])] = None
     function_call: Annotated[Any, Only("none", "auto")] = None
     modalities: Annotated[Any, Only(["text"])] = None
@@ -48,56 +43,57 @@ class ChatRequest(OpenAIRequest):
     prediction: Annotated[Any, Only()] = None
     prompt_cache_options: Annotated[Any, Only()] = None
     prompt_cache_retention: Annotated[Any, Only()] = None
-    reasoning_effort: Annotated[Any, Only("none")] = None
     service_tier: Annotated[Any, Only("auto", "default")] = None
     store: Annotated[Any, Only(False)] = None
     verbosity: Annotated[Any, Only("medium")] = None
     web_search_options: Annotated[Any, Only()] = None
 
 
-class TopLogprob(msgspec.Struct, frozen=True):
-    """A token that could have been. ``token`` is its text by itself; ``bytes`` are exact for parts of characters."""
-
-    token: str
-    logprob: float
-    bytes: list[int]
-
-
-class ChatLogprob(msgspec.Struct, frozen=True):
-    """A token of the answer, and the likeliest ones at its place."""
-
-    token: str
-    logprob: float
-    bytes: list[int]
-    top_logprobs: list[TopLogprob]
-
-
 class ChatLogprobs(msgspec.Struct, frozen=True):
     """``choices[].logprobs``."""
 
-    content: list[ChatLogprob]
+    content: list[Logprob]
     refusal: None = None
+
+
+class CalledFunction(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is called; in a chunk, what it adds to that. ``arguments`` is JSON text."""
+
+    arguments: str
+    name: str | UnsetType = UNSET
+
+
+class CalledTool(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A call. In a chunk it has an ``index``, and only the call's first chunk has ``id``, ``type`` and name."""
+
+    function: CalledFunction
+    id: str | UnsetType = UNSET
+    type: str | UnsetType = UNSET
+    index: int | UnsetType = UNSET
 
 
 class AnswerMessage(msgspec.Struct, frozen=True):
-    """The assistant's message."""
+    """The assistant's message; ``content`` is null if there are calls and nothing else."""
 
-    content: str
+    content: str | None
     role: Literal["assistant"] = "assistant"
     refusal: None = None
+    reasoning_content: str | UnsetType = UNSET
+    tool_calls: list[CalledTool] | UnsetType = UNSET
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """The one answer."""
+    """One of the answers. ``unmask`` is here if the request asked for several."""
 
     index: int
     message: AnswerMessage
     finish_reason: WireFinish
     logprobs: ChatLogprobs | None = None
+    unmask: GenerationReport | UnsetType = UNSET
 
 
 class ChatCompletion(msgspec.Struct, frozen=True, kw_only=True):
-    """The response body."""
+    """The response body. ``unmask`` is here if the request asked for one answer."""
 
     id: str
     object: Literal["chat.completion"] = "chat.completion"
@@ -105,7 +101,7 @@ class ChatCompletion(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     choices: list[Choice]
     usage: Usage
-    unmask: GenerationReport
+    unmask: GenerationReport | UnsetType = UNSET
 
 
 class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -113,10 +109,12 @@ class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
 
     role: str | UnsetType = UNSET
     content: str | UnsetType = UNSET
+    reasoning_content: str | UnsetType = UNSET
+    tool_calls: list[CalledTool] | UnsetType = UNSET
 
 
 class ChunkChoice(msgspec.Struct, frozen=True):
-    """The one answer's part of a chunk; ``finish_reason`` is null until its last one."""
+    """An answer's part of a chunk; ``finish_reason`` is null until its last one."""
 
     index: int
     delta: Delta

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -24,6 +25,6 @@ class Head:
         return cls(f"{prefix}-{secrets.token_hex(12)}", int(time.time()), model)
 
 
-def json_response(body: msgspec.Struct) -> Response:
+def json_response(body: msgspec.Struct, headers: Mapping[str, str] | None = None) -> Response:
     """``body`` as a successful HTTP response."""
-    return Response(msgspec.json.encode(body), media_type="application/json")
+    return Response(msgspec.json.encode(body), headers=headers, media_type="application/json")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
+import msgspec
 from pydantic import Discriminator, Field, Tag
 
+from unmask.errors import InvalidValueError, UnsupportedValueError
 from unmask.serving.wire import Only, WireModel
 
 
@@ -25,16 +27,37 @@ _Parts = Annotated[list[TextPart], Field(max_length=1024, fail_fast=True)]
 Content = Annotated[Annotated[str, Tag("<text>")] | Annotated[_Parts, Tag("<parts>")], Discriminator(_kind)]
 
 
+class CalledFunction(WireModel):
+    """What an earlier answer called; ``arguments`` is JSON text."""
+
+    name: str
+    arguments: str
+
+
+class CalledTool(WireModel):
+    """A call in an earlier answer. ``index`` comes along from clients that put streamed calls together."""
+
+    id: str
+    type: Literal["function"] = "function"
+    function: CalledFunction
+    index: int | None = None
+
+
+_Calls = Annotated[list[CalledTool], Field(max_length=128, fail_fast=True)]
+
+
 class Message(WireModel):
     """A message of the conversation. What an earlier answer of ours holds may be sent back as it came."""
 
-    role: Annotated[str, Only("system", "developer", "user", "assistant")]
-    content: Content
-    name: Annotated[Any, Only()] = None
+    role: Annotated[str, Only("system", "developer", "user", "assistant", "tool")]
+    content: Content | None = None
+    tool_calls: _Calls | None = None
+    tool_call_id: str | None = None
+    reasoning_content: str | None = None
+    name: str | None = None
     refusal: Annotated[Any, Only()] = None
     audio: Annotated[Any, Only()] = None
     function_call: Annotated[Any, Only()] = None
-    tool_calls: Annotated[Any, Only([])] = None
     annotations: Annotated[Any, Only([])] = None
 
 
@@ -42,14 +65,46 @@ class Message(WireModel):
 Messages = Annotated[list[Message], Field(min_length=1, max_length=4096, fail_fast=True)]
 
 
-def parse_messages(messages: list[Message]) -> list[dict[str, str]]:
-    """The conversation as chat templates expect it."""
-    return [{"role": _role(message.role), "content": _text(message.content)} for message in messages]
+def parse_messages(messages: list[Message]) -> list[dict[str, Any]]:
+    """The conversation as chat templates expect it. Raises ``InvalidValueError`` for what does not fit its role."""
+    called = {call.id: call.function.name for message in messages for call in message.tool_calls or ()}
+    return [_parse(message, f"messages[{number}]", called) for number, message in enumerate(messages)]
 
 
-def _role(role: str) -> str:
-    """Newer clients say "developer" where chat templates say "system"."""
-    return "system" if role == "developer" else role
+def _parse(message: Message, path: str, called: dict[str, str]) -> dict[str, Any]:
+    """``called`` has the names of the tools that were called, by the calls' ids."""
+    role = "system" if message.role == "developer" else message.role  # templates know the older word only
+    for field, owner in (("tool_calls", "assistant"), ("reasoning_content", "assistant"), ("tool_call_id", "tool")):
+        if getattr(message, field) and role != owner:
+            raise InvalidValueError(f"'{path}.{field}' belongs to the role '{owner}' only.", param=f"{path}.{field}")
+    if message.name is not None and role != "tool":
+        raise UnsupportedValueError(f"'{path}.name' is not supported.", hint="Leave it out.", param=f"{path}.name")
+    if message.content is None and not (role == "assistant" and message.tool_calls):
+        raise InvalidValueError(f"'{path}.content' is missing.", param=f"{path}.content")
+    parsed: dict[str, Any] = {"role": role, "content": _text(message.content or "")}
+    if message.reasoning_content:
+        parsed["reasoning_content"] = message.reasoning_content
+    if message.tool_calls:
+        calls = enumerate(message.tool_calls)
+        parsed["tool_calls"] = [_call(call, f"{path}.tool_calls[{number}]") for number, call in calls]
+    if role == "tool":
+        if not message.tool_call_id:
+            raise InvalidValueError(f"'{path}.tool_call_id' is missing.", param=f"{path}.tool_call_id")
+        parsed |= {"tool_call_id": message.tool_call_id, "name": message.name or called.get(message.tool_call_id, "")}
+    return parsed
+
+
+def _call(call: CalledTool, path: str) -> dict[str, Any]:
+    return template_call(call.id, call.function.name, call.function.arguments, f"{path}.function.arguments")
+
+
+def template_call(call_id: str, name: str, arguments: str, path: str) -> dict[str, Any]:
+    """A call as templates take it, ``arguments`` as an object. Raises ``InvalidValueError`` if they are none."""
+    try:
+        decoded = msgspec.json.decode(arguments or "{}", type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError):
+        raise InvalidValueError(f"'{path}' is no JSON object.", param=path) from None
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": decoded}}
 
 
 def _text(content: Content) -> str:

@@ -8,9 +8,11 @@ import msgspec
 from fastapi import APIRouter
 
 from unmask.params import RULE_TRAITS
+from unmask.serving.description import responses
+from unmask.serving.dialects.openai_common.envelope import ErrorEnvelope
 from unmask.serving.served_model import Served, ServedModel
 
-router = APIRouter()
+router = APIRouter(responses=responses(ErrorEnvelope))
 
 
 @router.get("/v1/models")

@@ -1,39 +1,28 @@
-"""From the shared request fields to ``GenerationParams``, and back to field names when something is wrong."""
+"""From the shared request fields to ``GenerationParams``."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TypeVar
 
-from unmask.errors import InvalidValueError, UnmaskError
+from unmask.errors import InvalidValueError
 from unmask.params import GenerationParams
 from unmask.serving.dialects.openai_common.response_format import schema_of
 from unmask.serving.dialects.openai_common.wire import OpenAIRequest
 from unmask.serving.extension import UnmaskOptions
+from unmask.serving.fields import agree
+from unmask.serving.options import decoding_options
+from unmask.serving.stop import parse_stop
 
-T = TypeVar("T")
 
-
-def parse_params(body: OpenAIRequest, max_tokens: int | None, logprobs: int | None) -> GenerationParams:
-    """What ``body`` asks for; ``max_tokens`` and ``logprobs`` have been settled by the dialect."""
+def parse_params(
+    body: OpenAIRequest, max_tokens: int | None, logprobs: int | None, *, frames: bool = False
+) -> GenerationParams:
+    """What ``body`` asks for; ``max_tokens``, ``logprobs`` and ``frames`` have been settled by the dialect."""
     options = body.unmask or UnmaskOptions()
-    if body.stream_options is not None and not body.stream:
+    if body.stream_options is not None and not (body.stream or frames):
         raise InvalidValueError("'stream_options' needs 'stream': true.", param="stream_options")
-    if options.canvas is not None and not body.stream:
-        raise InvalidValueError("'unmask.canvas' needs 'stream': true.", param="unmask.canvas")
     ignore_eos = agree("ignore_eos", body.ignore_eos, "unmask.ignore_eos", options.ignore_eos)
-    decoding = options.decoding()
     schema = schema_of(body.response_format)
-    if schema is not None:
-        if decoding["json_schema"] is not None:
-            raise InvalidValueError(
-                "'response_format' and 'unmask.json_schema' both say what the answer looks like.",
-                hint="Give one of them.",
-                param="unmask.json_schema",
-            )
-        decoding["json_schema"] = schema
     return GenerationParams(
         max_tokens=max_tokens,
         min_tokens=body.min_tokens,
@@ -41,25 +30,18 @@ def parse_params(body: OpenAIRequest, max_tokens: int | None, logprobs: int | No
         top_p=body.top_p,
         top_k=body.top_k,
         seed=body.seed,
-        stop=parse_stop(body),
+        stop=parse_stop(body.stop),
         ignore_eos=bool(ignore_eos),
         logprobs=logprobs,
         logit_bias=parse_biases(body.logit_bias) if body.logit_bias else None,
-        frames=options.canvas == "frames",
-        **decoding,
+        frames=frames or options.canvas == "frames",
+        **decoding_options(options, stream=bool(body.stream), schema=schema, schema_name="response_format"),
     )
 
 
 def format_names(body: OpenAIRequest) -> dict[str, str]:
     """How errors name what ``response_format`` has become."""
     return {} if schema_of(body.response_format) is None else {"json_schema": "response_format"}
-
-
-def parse_stop(body: OpenAIRequest) -> tuple[str, ...]:
-    """The stop strings; one string is a list of one."""
-    if body.stop is None:
-        return ()
-    return (body.stop,) if isinstance(body.stop, str) else tuple(body.stop)
 
 
 def parse_biases(biases: dict[str, float]) -> dict[int, float]:
@@ -77,25 +59,3 @@ def parse_biases(biases: dict[str, float]) -> dict[int, float]:
 def wants_usage(body: OpenAIRequest) -> bool:
     """Whether a stream shall end with a usage chunk."""
     return body.stream_options is not None and bool(body.stream_options.include_usage)
-
-
-def agree(name: str, value: T | None, other_name: str, other: T | None) -> T | None:
-    """The value of a field that has two names. Raises ``InvalidValueError`` if they contradict each other."""
-    if value is not None and other is not None and value != other:
-        raise InvalidValueError(f"'{name}' and '{other_name}' differ.", hint="Send one of them.", param=other_name)
-    return other if value is None else value
-
-
-@contextmanager
-def field_names(**names: str) -> Iterator[None]:
-    """Errors from inside name parameters; let them name request fields, those in ``names`` first."""
-    try:
-        yield
-    except UnmaskError as error:
-        if error.param in names:
-            own = names[error.param]
-            error.message = error.message.replace(f"'{error.param}'", f"'{own}'")
-            error.param = own
-        elif error.param in UnmaskOptions.model_fields:
-            error.param = f"unmask.{error.param}"
-        raise

@@ -1,4 +1,4 @@
-"""From text deltas to the chunks of a streamed answer. Pure: no clock, no I/O."""
+"""From deltas of answers to the chunks of a streamed answer. Pure: no clock, no I/O."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import ClassVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from unmask.engine.completion import Completion
-from unmask.engine.text import CellDecoder, TextDelta
-from unmask.events import TokenLogprob, WireFinish, wire_finish
+from unmask.answers.answer import Answer, AnswerDelta
+from unmask.answers.parts import Content, Part
+from unmask.engine.text import CellDecoder
+from unmask.events import TokenLogprob, WireFinish
 from unmask.serving import sse
 from unmask.serving.dialects.openai_common.encode import Head
 from unmask.serving.dialects.openai_common.envelope import envelope
@@ -23,49 +24,65 @@ Logprobs = list[TokenLogprob]
 
 
 class ChunkStream(abc.ABC):
-    """The events of one streamed response: text, canvas frames, finishes, usage, ``[DONE]``.
+    """The events of one streamed response: parts of answers, canvas frames, finishes, usage, ``[DONE]``.
 
     A dialect says what its choices look like. An error ends the stream with an error event: never assistant text,
     never ``[DONE]``.
     """
 
+    media_type: ClassVar[str] = sse.EVENT_STREAM
+    keep_alive: ClassVar[bytes | None] = sse.COMMENT
     kind: ClassVar[str]  # the chunks' ``object``
 
-    def __init__(self, head: Head, cells: CellDecoder, *, include_usage: bool) -> None:
+    def __init__(self, head: Head, cells: CellDecoder, *, include_usage: bool, copies: int) -> None:
         self._head = head
         self._cells = cells
         self._include_usage = include_usage
+        self._copies = copies
         self._frames: Counter[int] = Counter()
-        self._completions: list[Completion] = []
+        self._answers: dict[int, Answer] = {}
 
     @abc.abstractmethod
     def _choice(
-        self, number: int, text: str = "", finish: WireFinish | None = None, logprobs: Logprobs | None = None
+        self,
+        number: int,
+        part: Part | None = None,
+        finish: WireFinish | None = None,
+        logprobs: Logprobs | None = None,
     ) -> msgspec.Struct:
-        """The choice of request ``number`` in a chunk; ``logprobs``, if there are any, belong to ``text``."""
+        """The choice of request ``number`` in a chunk; ``logprobs``, if there are any, belong to ``part``."""
 
     def start(self) -> list[bytes]:
         """Nothing, if the dialect has nothing to announce."""
         return []
 
-    def step(self, number: int, delta: TextDelta) -> list[bytes]:
-        """The text of ``delta`` if it has any, its canvas frame, and the finish with the request's report."""
-        events = []
-        if delta.text or delta.logprobs:
-            events.append(self._chunk(self._choice(number, delta.text, logprobs=delta.logprobs)))
+    def step(self, number: int, delta: AnswerDelta) -> list[bytes]:
+        """The parts of ``delta``, its canvas frame, and the finish with the request's report."""
+        events = self._parts(number, delta)
         if delta.frame is not None:
             self._frames[number] += 1
             frame = CanvasFrame.of(self._frames[number], delta, self._cells)
             events.append(self._chunk(self._choice(number), unmask=FrameExtension(frame)))
-        if delta.completion is not None:
-            self._completions.append(delta.completion)
-            last = self._choice(number, finish=wire_finish(delta.completion.finish_reason))
-            events.append(self._chunk(last, unmask=GenerationReport.of(delta.completion)))
+        if delta.answer is not None:
+            self._answers[number] = delta.answer
+            last = self._choice(number, finish=delta.answer.finish)
+            events.append(self._chunk(last, unmask=GenerationReport.of(delta.answer.completion)))
+        return events
+
+    def _parts(self, number: int, delta: AnswerDelta) -> list[bytes]:
+        """A chunk for each part; log-probabilities go with the first content, or by themselves."""
+        logprobs, events = delta.logprobs, []
+        for part in delta.parts:
+            own, logprobs = (logprobs, None) if isinstance(part, Content) else (None, logprobs)
+            events.append(self._chunk(self._choice(number, part, logprobs=own)))
+        if logprobs:
+            events.append(self._chunk(self._choice(number, logprobs=logprobs)))
         return events
 
     def end(self) -> list[bytes]:
         """The usage of all requests, if it was asked for: last of all chunks, without a choice."""
-        usage = [self._chunk(usage=Usage.of(self._completions))] if self._include_usage else []
+        answers = [answer for _, answer in sorted(self._answers.items())]
+        usage = [self._chunk(usage=Usage.of(answers, self._copies))] if self._include_usage else []
         return [*usage, sse.DONE]
 
     def fail(self, problem: Problem) -> bytes:

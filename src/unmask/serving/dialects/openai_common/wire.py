@@ -7,34 +7,32 @@ from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
-from pydantic import BeforeValidator, Discriminator, Field, Tag
+from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
-from unmask.engine.completion import Completion
+from unmask.answers.answer import Answer
 from unmask.params import MAX_BIASES
 from unmask.serving.dialects.openai_common.response_format import ResponseFormat
 from unmask.serving.extension import FrameExtension, GenerationReport, UnmaskOptions
+from unmask.serving.stop import Stop
 from unmask.serving.wire import Only, WireModel
 
-_StopString = Annotated[str, Field(min_length=1, max_length=1024)]
-_StopStrings = Annotated[list[_StopString], Field(max_length=16, fail_fast=True)]
+MAX_COPIES = 128  # answers to one prompt, as OpenAI's endpoints have it
 
 
-def _is_list(value: Any) -> str:
-    return "<many>" if isinstance(value, list) else "<one>"
+def _at_most(most: int, what: str) -> BeforeValidator:
+    """Checked before the entries themselves, of which a body can hold very many."""
+
+    def check(entries: Any) -> Any:
+        if isinstance(entries, dict) and len(entries) > most:
+            raise PydanticCustomError("too_long", "it holds more than {most} {what}", {"most": most, "what": what})
+        return entries
+
+    return BeforeValidator(check)
 
 
-Stop = Annotated[Annotated[_StopString, Tag("<one>")] | Annotated[_StopStrings, Tag("<many>")], Discriminator(_is_list)]
-
-
-def _few(biases: Any) -> Any:
-    """Checked before the biases themselves, of which a body can hold very many."""
-    if isinstance(biases, dict) and len(biases) > MAX_BIASES:
-        raise PydanticCustomError("too_long", "it has more than {most} entries", {"most": MAX_BIASES})
-    return biases
-
-
-Biases = Annotated[dict[str, float], BeforeValidator(_few)]
+Biases = Annotated[dict[str, float], _at_most(MAX_BIASES, "biases")]
+Labels = Annotated[dict[str, str], _at_most(16, "labels")]
 
 
 class StreamOptions(WireModel):
@@ -62,9 +60,9 @@ class OpenAIRequest(WireModel):
     stream_options: StreamOptions | None = None
     response_format: ResponseFormat | None = None
     unmask: UnmaskOptions | None = None
+    n: Annotated[int, Field(ge=1, le=MAX_COPIES)] | None = None
     user: str | None = None  # whose request it is: users of one key share the engine fairly
 
-    n: Annotated[Any, Only(1)] = None
     best_of: Annotated[Any, Only(1)] = None
     frequency_penalty: Annotated[Any, Only(0)] = None
     presence_penalty: Annotated[Any, Only(0)] = None
@@ -81,6 +79,12 @@ class PromptTokensDetails(msgspec.Struct, frozen=True):
     cached_tokens: int
 
 
+class CompletionTokensDetails(msgspec.Struct, frozen=True):
+    """How many of the answer's tokens were reasoning."""
+
+    reasoning_tokens: int
+
+
 class Usage(msgspec.Struct, frozen=True):
     """Tokens billed: committed tokens up to and including the end token, never noisy ones."""
 
@@ -88,14 +92,19 @@ class Usage(msgspec.Struct, frozen=True):
     completion_tokens: int
     total_tokens: int
     prompt_tokens_details: PromptTokensDetails
+    completion_tokens_details: CompletionTokensDetails
 
     @classmethod
-    def of(cls, completions: Sequence[Completion]) -> Usage:
-        """The usage of one response, which brings ``completions``."""
-        prompt = sum(completion.prompt_tokens for completion in completions)
-        answer = sum(completion.completion_tokens for completion in completions)
-        cached = sum(completion.stats.cached for completion in completions)
-        return cls(prompt, answer, prompt + answer, PromptTokensDetails(cached))
+    def of(cls, answers: Sequence[Answer], copies: int = 1) -> Usage:
+        """The usage of one response, which brings ``answers``, ``copies`` in a row to each prompt."""
+        firsts = [answer.completion for answer in answers[::copies]]
+        prompt = sum(completion.prompt_tokens for completion in firsts)
+        cached = sum(completion.stats.cached for completion in firsts)
+        completion = sum(answer.completion.completion_tokens for answer in answers)
+        reasoning = sum(answer.reasoning_tokens for answer in answers)
+        return cls(
+            prompt, completion, prompt + completion, PromptTokensDetails(cached), CompletionTokensDetails(reasoning)
+        )
 
 
 class Chunk(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,12 +1,11 @@
-"""From completions to the response body."""
+"""From answers to the response body."""
 
 from __future__ import annotations
 
 from msgspec import UNSET
 
-from unmask.engine.completion import Completion
+from unmask.answers.answer import Answer
 from unmask.engine.text import CellDecoder
-from unmask.events import wire_finish
 from unmask.serving.dialects.openai_common.encode import Head
 from unmask.serving.dialects.openai_common.wire import Usage
 from unmask.serving.dialects.openai_completions.logprobs import encode_logprobs
@@ -14,25 +13,25 @@ from unmask.serving.dialects.openai_completions.wire import Choice, CompletionRe
 from unmask.serving.extension import GenerationReport
 
 
-def encode(head: Head, completions: list[Completion], cells: CellDecoder) -> CompletionResponse:
-    """All completions at once; equal to what ``CompletionStream``'s chunks add up to."""
-    reports = [GenerationReport.of(completion) for completion in completions]
-    alone = len(completions) == 1
+def encode(head: Head, answers: list[Answer], copies: int, cells: CellDecoder) -> CompletionResponse:
+    """All answers at once, ``copies`` to each prompt; equal to what ``CompletionStream``'s chunks add up to."""
+    reports = [GenerationReport.of(answer.completion) for answer in answers]
+    alone = len(answers) == 1
     choices = [
         Choice(
             index=index,
-            text=completion.text,
-            finish_reason=wire_finish(completion.finish_reason),
-            logprobs=encode_logprobs(completion.logprobs, cells),
+            text=answer.content,
+            finish_reason=answer.finish,
+            logprobs=encode_logprobs(answer.logprobs, cells),
             unmask=UNSET if alone else report,
         )
-        for index, (completion, report) in enumerate(zip(completions, reports, strict=True))
+        for index, (answer, report) in enumerate(zip(answers, reports, strict=True))
     ]
     return CompletionResponse(
         id=head.id,
         created=head.created,
         model=head.model,
         choices=choices,
-        usage=Usage.of(completions),
+        usage=Usage.of(answers, copies),
         unmask=reports[0] if alone else UNSET,
     )

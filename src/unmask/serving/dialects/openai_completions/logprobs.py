@@ -27,8 +27,8 @@ def encode_logprobs(entries: Sequence[TokenLogprob] | None, cells: CellDecoder) 
         return None
     return CompletionLogprobs(
         tokens=[_name(entry.token_id, cells) for entry in entries],
-        token_logprobs=[entry.logprob for entry in entries],
-        top_logprobs=[_top(entry, cells) for entry in entries],
+        token_logprobs=[entry.logprob if entry.judged else None for entry in entries],
+        top_logprobs=[_top(entry, cells) if entry.judged else None for entry in entries],
         text_offset=[entry.offset for entry in entries],
     )
 

@@ -15,21 +15,32 @@ from unmask.serving.dialects.openai_completions.wire import CompletionRequest, P
 class ParsedCompletion:
     """A completion request in the engine's words. Prompts are all texts, or all token ids.
 
-    ``names`` maps parameters to the request's fields, for errors.
+    Each gets ``copies`` answers, which with ``echo`` begin with it. ``names`` maps parameters to the request's fields,
+    for errors.
     """
 
     texts: list[str]
     ids: list[list[int]]
     params: GenerationParams
     include_usage: bool
+    copies: int
+    echo: bool
     names: dict[str, str]
+
+    @property
+    def requests_each(self) -> int:
+        """How many requests a prompt makes: a score of the prompt is one beside its answers."""
+        scored = self.echo and self.params.logprobs is not None
+        answers = 0 if self.echo and self.params.max_tokens == 0 else self.copies
+        return answers + scored
 
 
 def parse(body: CompletionRequest) -> ParsedCompletion:
     """The meaning of ``body``. Raises ``InvalidValueError`` where fields contradict each other."""
     texts, ids = _prompts(body.prompt)
     params = parse_params(body, body.max_tokens, wanted(body))
-    return ParsedCompletion(texts, ids, params, wants_usage(body), format_names(body))
+    echo = bool(body.echo)
+    return ParsedCompletion(texts, ids, params, wants_usage(body), body.n or 1, echo, format_names(body))
 
 
 def _prompts(prompt: Prompt) -> tuple[list[str], list[list[int]]]:

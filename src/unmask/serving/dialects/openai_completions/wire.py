@@ -36,24 +36,25 @@ Prompt = Annotated[
 
 
 class CompletionRequest(OpenAIRequest):
-    """The request body. Several prompts give several choices, in the prompts' order."""
+    """The request body. Several prompts give several choices, in the prompts' order; so do the ``n`` of each."""
 
     prompt: Prompt
     logprobs: int | None = None
 
-    echo: Annotated[Any, Only(False)] = None
+    echo: bool | None = None
     suffix: Annotated[Any, Only()] = None
 
 
 class CompletionLogprobs(msgspec.Struct, frozen=True):
-    """``choices[].logprobs``: an entry of each list for each token. ``text_offset`` counts from the answer's start.
+    """``choices[].logprobs``: an entry of each list for each token. ``text_offset`` counts from the text's start.
 
-    A token that is a part of a character is written as ``bytes:`` and its bytes, ``\\xNN`` each.
+    A token that is a part of a character is written as ``bytes:`` and its bytes, ``\\xNN`` each. The first token of an
+    echoed prompt has no number.
     """
 
     tokens: list[str]
-    token_logprobs: list[float]
-    top_logprobs: list[dict[str, float]]
+    token_logprobs: list[float | None]
+    top_logprobs: list[dict[str, float] | None]
     text_offset: list[int]
 
 

@@ -10,7 +10,9 @@ from starlette.responses import Response
 
 from unmask.errors import InvalidValueError
 from unmask.serving.body import JsonRoute
+from unmask.serving.description import responses
 from unmask.serving.dialects.openai_common.encode import json_response
+from unmask.serving.dialects.openai_common.envelope import ErrorEnvelope
 from unmask.serving.dialects.openai_common.messages import parse_messages
 from unmask.serving.dialects.vllm_tokenizer.wire import DetokenizeRequest, Text, TokenizeRequest, Tokens
 from unmask.serving.served_model import Served, ServedModel
@@ -18,7 +20,7 @@ from unmask.serving.served_model import Served, ServedModel
 router = APIRouter(route_class=JsonRoute)
 
 
-@router.post("/tokenize")
+@router.post("/tokenize", responses=responses(ErrorEnvelope, Tokens))
 async def tokenize(body: TokenizeRequest, model: Served) -> Response:
     """The ids of a text, or of a conversation as the chat endpoint would see it."""
     model.find(body.model)
@@ -37,7 +39,7 @@ async def _encode(body: TokenizeRequest, model: ServedModel) -> list[int]:
     return await model.encode_chat(parse_messages(body.messages or []))
 
 
-@router.post("/detokenize")
+@router.post("/detokenize", responses=responses(ErrorEnvelope, Text))
 async def detokenize(body: DetokenizeRequest, model: Served) -> Response:
     """The text of ids, special tokens shown."""
     model.find(body.model)
@@ -49,7 +51,7 @@ async def detokenize(body: DetokenizeRequest, model: Served) -> Response:
     return json_response(Text(model.tokenizer.decode(body.tokens, keep_special=True)))
 
 
-@router.get("/tokenizer_info")
+@router.get("/tokenizer_info", responses=responses(ErrorEnvelope))
 async def tokenizer_info(model: Served) -> dict[str, Any]:
     """The checkpoint's tokenizer configuration, chat template included."""
     return {

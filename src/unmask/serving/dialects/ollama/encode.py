@@ -1,0 +1,102 @@
+"""From an answer to the whole response, and what is the same in a streamed one."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from msgspec import UNSET, UnsetType
+
+from unmask.answers.answer import Answer
+from unmask.answers.parts import ToolCall, ToolPiece
+from unmask.engine.text import CellDecoder
+from unmask.events import TokenLogprob, wire_finish
+from unmask.serving.call_input import input_text, is_whole, parse_input
+from unmask.serving.dialects.ollama.lines import CalledFunction, CalledTool, Line, Logprob, MakeLine, TopLogprob
+from unmask.serving.extension import GenerationReport
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Identity of one response, whose lines ``write`` makes."""
+
+    id: str
+    write: MakeLine
+
+    @classmethod
+    def new(cls, model: str, write: MakeLine) -> Head:
+        """A head with a fresh id and the present time."""
+        now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+        return cls(secrets.token_hex(6), partial(write, model=model, created_at=now))
+
+
+def encode(head: Head, answer: Answer, cells: CellDecoder) -> Line:
+    """The whole answer; equal to what the lines of ``LineStream`` add up to."""
+    calls = answer.tool_calls if ends_whole(answer) else answer.tool_calls[:-1]
+    return head.write(
+        answer.content,
+        answer.reasoning,
+        [call(head, index, each) for index, each in enumerate(calls)],
+        logprobs=encode_logprobs(answer.logprobs, cells),
+        **ending(answer),
+    )
+
+
+def ends_whole(answer: Answer) -> bool:
+    """Whether the call that ends the answer, if one does, may be told: one that was cut is not, since clients run what
+    they are told.
+    """
+    completion = answer.completion
+    cut = wire_finish(completion.finish_reason) == "length" or completion.stopped_by is not None
+    last = answer.parts[-1] if answer.parts else None
+    return not (cut and isinstance(last, ToolPiece) and not is_whole(last.arguments))
+
+
+def call(head: Head, index: int, called: ToolCall) -> CalledTool:
+    """The ``index``-th call of an answer. What is no JSON object is told as ``input_text`` says."""
+    arguments = parse_input(input_text(called.arguments))
+    return CalledTool(f"call_{head.id}_{index}", CalledFunction(index, called.name, arguments))
+
+
+def ending(answer: Answer) -> dict[str, Any]:
+    """The fields of the last line. The prompt is computed in the same forwards as the answer, whose time is told."""
+    completion = answer.completion
+    stats = completion.stats
+    return {
+        "done": True,
+        "done_reason": wire_finish(completion.finish_reason),
+        "total_duration": _nanoseconds(stats.total),
+        "load_duration": _nanoseconds(stats.queued),
+        "prompt_eval_count": completion.prompt_tokens,
+        "prompt_eval_cached_count": stats.cached,
+        "prompt_eval_duration": 0,
+        "eval_count": completion.completion_tokens,
+        "eval_duration": _nanoseconds(stats.total) - _nanoseconds(stats.queued),
+        "unmask": GenerationReport.of(completion),
+    }
+
+
+def encode_logprobs(entries: Sequence[TokenLogprob] | None, cells: CellDecoder) -> list[Logprob] | UnsetType:
+    """``entries`` as the line that they belong to has them."""
+    if entries is None:
+        return UNSET
+    return [
+        Logprob(
+            *_spelled(entry.token_id, entry.logprob, cells),
+            [TopLogprob(*_spelled(token_id, logprob, cells)) for token_id, logprob in entry.alternatives],
+        )
+        for entry in entries
+    ]
+
+
+def _spelled(token_id: int, logprob: float, cells: CellDecoder) -> tuple[str, float, list[int]]:
+    token, spelled = cells.spell(token_id)
+    return token, logprob, spelled
+
+
+def _nanoseconds(seconds: float) -> int:
+    return round(seconds * 1e9)

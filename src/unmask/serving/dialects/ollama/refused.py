@@ -1,0 +1,32 @@
+"""Endpoints of Ollama's that manage models or embed text: known, and not here."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from unmask.errors import NotServedError
+
+router = APIRouter(include_in_schema=False)
+
+_FIXED = "This server serves the model that it was started with."
+_REFUSED = {
+    "/api/pull": _FIXED,
+    "/api/push": _FIXED,
+    "/api/create": _FIXED,
+    "/api/copy": _FIXED,
+    "/api/delete": _FIXED,
+    "/api/blobs/{digest}": _FIXED,
+    "/api/embed": "The model writes text; it makes no vectors of it.",
+    "/api/embeddings": "The model writes text; it makes no vectors of it.",
+}
+_START = "Start 'unmask serve' with another model."
+
+
+def _refuse(path: str, reason: str) -> None:
+    @router.api_route(path, methods=["GET", "HEAD", "POST", "DELETE"])
+    async def refused() -> None:
+        raise NotServedError(f"{path.partition('/{')[0]} is not served. {reason}", hint=_START)
+
+
+for _path, _reason in _REFUSED.items():
+    _refuse(_path, _reason)

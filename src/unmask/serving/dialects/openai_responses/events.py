@@ -1,0 +1,152 @@
+"""The events of a stream. Their numbers are given when they are sent."""
+
+from __future__ import annotations
+
+import msgspec
+
+from unmask.serving.dialects.openai_common.logprobs import Logprob
+from unmask.serving.dialects.openai_responses.items import OutputItem, OutputText, ReasoningText
+from unmask.serving.dialects.openai_responses.response import Response
+from unmask.serving.extension import FrameExtension
+
+
+class Event(msgspec.Struct, kw_only=True, tag_field="type"):
+    """What all events have. ``sequence_number`` counts them from 0."""
+
+    sequence_number: int = -1
+
+    @property
+    def type(self) -> str:
+        """The name that it also has outside of its data."""
+        return str(self.__struct_config__.tag)
+
+
+class Created(Event, tag="response.created"):
+    """The first event."""
+
+    response: Response
+
+
+class InProgress(Event, tag="response.in_progress"):
+    """The second."""
+
+    response: Response
+
+
+class Completed(Event, tag="response.completed"):
+    """The last event, of an answer that is whole."""
+
+    response: Response
+
+
+class Incomplete(Event, tag="response.incomplete"):
+    """The last event, of one that is cut short."""
+
+    response: Response
+
+
+class Failed(Event, tag="response.failed"):
+    """The last event, instead of an answer."""
+
+    response: Response
+
+
+class ErrorEvent(Event, tag="error"):
+    """What went wrong, in the catalogue's words; ``Failed`` follows."""
+
+    code: str
+    message: str
+    param: str | None
+
+
+class ItemAdded(Event, tag="response.output_item.added"):
+    """An item begins, without content."""
+
+    output_index: int
+    item: OutputItem
+
+
+class ItemDone(Event, tag="response.output_item.done"):
+    """An item as it stays."""
+
+    output_index: int
+    item: OutputItem
+
+
+class PartAdded(Event, tag="response.content_part.added"):
+    """An item's part begins, without text."""
+
+    item_id: str
+    output_index: int
+    part: OutputText | ReasoningText
+    content_index: int = 0
+
+
+class PartDone(Event, tag="response.content_part.done"):
+    """A part as it stays."""
+
+    item_id: str
+    output_index: int
+    part: OutputText | ReasoningText
+    content_index: int = 0
+
+
+class TextDelta(Event, tag="response.output_text.delta"):
+    """Text of a message, and the log-probabilities of the tokens whose text it completes."""
+
+    item_id: str
+    output_index: int
+    delta: str
+    content_index: int = 0
+    logprobs: list[Logprob] = []
+
+
+class TextDone(Event, tag="response.output_text.done"):
+    """All of it."""
+
+    item_id: str
+    output_index: int
+    text: str
+    content_index: int = 0
+    logprobs: list[Logprob] = []
+
+
+class ReasoningDelta(Event, tag="response.reasoning_text.delta"):
+    """Text of a reasoning item."""
+
+    item_id: str
+    output_index: int
+    delta: str
+    content_index: int = 0
+
+
+class ReasoningDone(Event, tag="response.reasoning_text.done"):
+    """All of it."""
+
+    item_id: str
+    output_index: int
+    text: str
+    content_index: int = 0
+
+
+class ArgumentsDelta(Event, tag="response.function_call_arguments.delta"):
+    """A fragment of a call's arguments."""
+
+    item_id: str
+    output_index: int
+    delta: str
+
+
+class ArgumentsDone(Event, tag="response.function_call_arguments.done"):
+    """All of them."""
+
+    item_id: str
+    output_index: int
+    name: str
+    arguments: str
+
+
+class CanvasEvent(Event, tag="response.dllm.canvas"):
+    """The whole canvas after a step: no part of the answer."""
+
+    unmask: FrameExtension

@@ -1,0 +1,94 @@
+"""POST /v1/responses, and what is kept of its answers under /v1/responses/{id}."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query, Request
+from starlette.responses import Response
+
+from unmask.errors import InvalidValueError
+from unmask.serving.body import JsonRoute
+from unmask.serving.chat import admit_chat, encode_chat
+from unmask.serving.connection import unless_disconnected
+from unmask.serving.description import EVENTS, responses
+from unmask.serving.dialects.openai_common.encode import Head, json_response
+from unmask.serving.dialects.openai_common.envelope import ErrorEnvelope
+from unmask.serving.dialects.openai_responses import response
+from unmask.serving.dialects.openai_responses.draft import Draft
+from unmask.serving.dialects.openai_responses.input import parse_input
+from unmask.serving.dialects.openai_responses.kept import Deletion, ItemList, Kept, page
+from unmask.serving.dialects.openai_responses.parse import own_names, parse
+from unmask.serving.dialects.openai_responses.stream import ResponseEvents
+from unmask.serving.dialects.openai_responses.wire import ItemsQuery, ResponseRequest, RetrieveQuery
+from unmask.serving.extension import report_headers
+from unmask.serving.fields import field_names
+from unmask.serving.served_model import Served
+from unmask.serving.sse import EventStream
+from unmask.serving.tenant import tenant_of
+
+router = APIRouter(route_class=JsonRoute)
+
+
+def _of_sender(request: Request) -> Kept:
+    return Kept(request.app.state.responses, request)
+
+
+Own = Annotated[Kept, Depends(_of_sender)]
+
+
+@router.post("/v1/responses", responses=responses(ErrorEnvelope, response.Response, EVENTS))
+async def create_response(body: ResponseRequest, request: Request, model: Served, kept: Own) -> Response:
+    """Answer, streamed or at once."""
+    name, variant = model.find(body.model)
+    previous = await kept.conversation(body.previous_response_id)
+    new = parse_input(body.input, previous)
+    chat = parse(body, previous, new)
+    with field_names(**own_names(body)):
+        prompt = await encode_chat(model, chat)
+        admission = await unless_disconnected(
+            request.receive, admit_chat(model, chat, prompt, variant, tenant_of(request, body.user))
+        )
+    head = Head(f"resp_{secrets.token_hex(12)}", int(time.time()), name)
+    draft = Draft(response.begin(head, body), [*previous, *new], model.cells)
+    if body.stream:
+        seconds = request.app.state.settings.keep_alive_seconds
+        return EventStream(
+            admission, ResponseEvents(draft, model.cells), seconds, lambda: draft.keep(kept.store, kept.owner)
+        )
+    with admission.running():
+        answer = await unless_disconnected(request.receive, draft.read(admission))
+    await draft.keep(kept.store, kept.owner)
+    return json_response(draft.response, report_headers([answer]))
+
+
+@router.get("/v1/responses/{response_id}", responses=responses(ErrorEnvelope, response.Response))
+async def retrieve_response(response_id: str, query: Annotated[RetrieveQuery, Query()], kept: Own) -> Response:
+    """The response as it was made."""
+    found = await kept.find(response_id)
+    return Response(found.body, media_type="application/json")
+
+
+@router.get("/v1/responses/{response_id}/input_items", responses=responses(ErrorEnvelope, ItemList))
+async def list_input_items(response_id: str, query: Annotated[ItemsQuery, Query()], kept: Own) -> Response:
+    """The items that it answers, those of previous responses included."""
+    return json_response(page(await kept.find(response_id), query))
+
+
+@router.delete("/v1/responses/{response_id}", responses=responses(ErrorEnvelope, Deletion))
+async def delete_response(response_id: str, kept: Own) -> Response:
+    """Forget it."""
+    return json_response(await kept.delete(response_id))
+
+
+@router.post("/v1/responses/{response_id}/cancel", responses=responses(ErrorEnvelope))
+async def cancel_response(response_id: str, kept: Own) -> Response:
+    """There is nothing to cancel: a response that can be found is finished."""
+    await kept.find(response_id)
+    raise InvalidValueError(
+        "Only responses created with 'background': true can be cancelled, which is not supported.",
+        hint="Close the connection to end a running one.",
+        param="response_id",
+    )

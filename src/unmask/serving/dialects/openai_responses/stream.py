@@ -1,0 +1,62 @@
+"""The events of a streamed response. Pure: no clock, no I/O."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from unmask.answers.answer import AnswerDelta
+from unmask.engine.text import CellDecoder
+from unmask.serving import sse
+from unmask.serving.dialects.openai_responses import events
+from unmask.serving.dialects.openai_responses.draft import Draft
+from unmask.serving.dialects.openai_responses.events import Event
+from unmask.serving.dialects.openai_responses.response import fail
+from unmask.serving.errors import Problem
+from unmask.serving.extension import CanvasFrame, FrameExtension
+
+
+class ResponseEvents:
+    """Numbers the events of ``draft`` and puts those around them that every response has.
+
+    An error ends the stream with ``error`` and ``response.failed``: never assistant text, never a finish.
+    """
+
+    media_type: ClassVar[str] = sse.EVENT_STREAM
+    keep_alive: ClassVar[bytes | None] = sse.COMMENT
+
+    def __init__(self, draft: Draft, cells: CellDecoder) -> None:
+        self._draft = draft
+        self._cells = cells
+        self._sent = 0
+        self._frames = 0
+
+    def start(self) -> list[bytes]:
+        """The response as it was asked for, twice, as clients expect."""
+        response = self._draft.response
+        return [self._send(events.Created(response=response)), self._send(events.InProgress(response=response))]
+
+    def step(self, number: int, delta: AnswerDelta) -> list[bytes]:
+        """The news of the output, and the canvas frame."""
+        told: list[Event] = self._draft.write(delta)
+        if delta.frame is not None:
+            self._frames += 1
+            frame = CanvasFrame.of(self._frames, delta, self._cells)
+            told.append(events.CanvasEvent(unmask=FrameExtension(frame)))
+        return [self._send(event) for event in told]
+
+    def end(self) -> list[bytes]:
+        """The whole response."""
+        response = self._draft.response
+        kind = events.Completed if response.status == "completed" else events.Incomplete
+        return [self._send(kind(response=response))]
+
+    def fail(self, problem: Problem) -> bytes:
+        """What went wrong, twice: in our words, and in the few that the response object has."""
+        error = events.ErrorEvent(code=problem.code, message=problem.message, param=problem.param)
+        failed = events.Failed(response=fail(self._draft.response, problem, self._draft.output))
+        return self._send(error) + self._send(failed)
+
+    def _send(self, event: Event) -> bytes:
+        event.sequence_number = self._sent
+        self._sent += 1
+        return sse.data(event, event.type)

@@ -1,0 +1,114 @@
+"""`unmask keys`: from a new key to a revoked one, with a server that reads the file meanwhile."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from tests.serving.processes import UNMASK, environment, serve
+from unmask.serving.security import key_file
+from unmask.serving.security.key import digest
+
+
+def keys(*arguments: str, fails: bool = False) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([UNMASK, "keys", *arguments], capture_output=True, text=True, timeout=60, env=environment())
+    assert (done.returncode != 0) == fails, done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def status(url: str, key: str) -> int:
+    request = urllib.request.Request(f"{url}/v1/models", headers={"x-api-key": key})
+    try:
+        with urllib.request.urlopen(request) as response:
+            return response.status
+    except urllib.error.HTTPError as refusal:
+        with refusal:
+            return refusal.code
+
+
+def test_a_key_from_its_making_to_its_end(tmp_path):
+    file = tmp_path / "keys.json"
+    key = keys("new", "ann", "--keys", str(file)).stdout.strip()
+    assert re.fullmatch("unmask_[0-9a-f]{64}", key)
+    assert digest(key.encode()) in file.read_text()
+    assert key not in file.read_text()
+    with serve("--keys", str(file)) as server:
+        assert status(server.url, key) == 200
+        other = keys("new", "ben", "--keys", str(file)).stdout.strip()
+        assert status(server.url, other) == 200
+        keys("revoke", "ann", "--keys", str(file))
+        assert [status(server.url, one) for one in (key, other)] == [401, 200]
+        assert any("$UNMASK_API_KEY" in line for line in server.log)
+
+
+def test_what_a_key_may_do_is_told(tmp_path):
+    file = str(tmp_path / "keys.json")
+    limits = ("--requests-per-minute", "60", "--tokens-per-minute", "20000", "--tokens-per-day", "1000000")
+    keys("new", "ann", "--keys", file, "--scope", "generate", "--scope", "metrics", *limits, "--batch", "--days", "30")
+    keys("new", "ben", "--keys", file)
+    ann, ben = keys("list", "--keys", file).stdout.splitlines()
+    for part in ("ann", "generate, metrics", "60 requests", "20,000 tokens per minute", "1,000,000 tokens", "batch"):
+        assert part in ann
+    assert re.search(r"until 20\d\d-", ann)
+    assert ben == "ben  generate, models"
+    told = json.loads(keys("list", "--keys", file, "--json").stdout)["keys"]
+    assert [key["name"] for key in told] == ["ann", "ben"]
+    (key, _), _ = key_file.read(Path(file))
+    assert (key.expires - key.created).days == 30
+    assert (key.requests_per_minute, key.tokens_per_minute, key.tokens_per_day) == (60, 20000, 1000000)
+    assert key.priority == "batch"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("new", "ann"), "already"),
+        (("new", "a b"), "A name has"),
+        (("new", "api-key"), "already"),
+        (("new", "cid", "--scope", "everything"), "scopes"),
+        (("new", "cid", "--tokens-per-day", "0"), "tokens_per_day"),
+        (("revoke", "cid"), "no key named"),
+    ],
+)
+def test_what_cannot_be_done_is_named_and_changes_nothing(tmp_path, arguments, words):
+    file = tmp_path / "keys.json"
+    key_file.write(file, [key_file.Key(name="ann", sha256="0" * 64)])
+    before = file.read_text()
+    assert words in keys(*arguments, "--keys", str(file), fails=True).stderr
+    assert file.read_text() == before
+
+
+def test_a_broken_file_is_named_and_not_written_over(tmp_path):
+    file = tmp_path / "keys.json"
+    file.write_text("no keys")
+    for arguments in (("new", "ann"), ("list",), ("revoke", "ann")):
+        assert "invalid_key_file" in keys(*arguments, "--keys", str(file), fails=True).stderr
+    assert file.read_text() == "no keys"
+    done = subprocess.run(
+        [UNMASK, "serve", "--port", "0", "--keys", str(file)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment(),
+    )
+    assert done.returncode == 1
+    assert "invalid_key_file" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "nowhere" in keys("new", "ann", "--keys", str(tmp_path / "nowhere" / "k"), fails=True).stderr
+
+
+def test_a_link_to_the_file_stays_one(tmp_path):
+    (tmp_path / "real").mkdir()
+    link = tmp_path / "keys.json"
+    link.symlink_to(tmp_path / "real" / "keys.json")
+    keys("new", "ann", "--keys", str(link))
+    keys("new", "ben", "--keys", str(link))
+    assert link.is_symlink()
+    assert len(key_file.read(link)[0]) == 2

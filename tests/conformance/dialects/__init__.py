@@ -1,0 +1,15 @@
+"""The wire APIs, written from their owners' descriptions and not from our code. Those served are ``DIALECTS``."""
+
+from __future__ import annotations
+
+from tests.conformance.dialects.anthropic import MESSAGES
+from tests.conformance.dialects.base import Answer, Dialect
+from tests.conformance.dialects.ollama import OLLAMA_CHAT, OLLAMA_GENERATE
+from tests.conformance.dialects.openai_chat import CHAT
+from tests.conformance.dialects.openai_completions import COMPLETIONS
+from tests.conformance.dialects.openai_responses import RESPONSES
+
+ALL = (CHAT, COMPLETIONS, RESPONSES, MESSAGES, OLLAMA_CHAT, OLLAMA_GENERATE)
+DIALECTS = tuple(dialect for dialect in ALL if dialect.landed)
+
+__all__ = ["ALL", "CHAT", "COMPLETIONS", "DIALECTS", "RESPONSES", "Answer", "Dialect"]

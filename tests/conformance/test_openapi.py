@@ -1,0 +1,49 @@
+"""Our own OpenAPI document, and requests drawn from it: nothing breaks, and no wrong one is taken."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from tests.conformance.environments import NEW
+from tests.conformance.http import get
+
+CHECKS = (
+    "not_a_server_error",
+    "negative_data_rejection",
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_schema_conformance",
+)
+
+
+def draw(url: str, *options: str) -> None:
+    """Let schemathesis make requests of its own; what it finds is the failure's message."""
+    NEW.require()
+    command = [NEW.program("schemathesis"), "run", f"{url}/openapi.json", "--checks", ",".join(CHECKS), "--no-color"]
+    found = subprocess.run([*command, "--request-timeout", "60", *options], capture_output=True, text=True)
+    assert found.returncode == 0, found.stdout + found.stderr
+
+
+def test_drawn_requests(server):
+    draw(server.url, "--phases", "fuzzing", "--max-examples", "15", "--seed", "1")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", ["2", "3"])
+def test_many_drawn_requests(server, seed):
+    draw(server.url, "--phases", "coverage,fuzzing", "--max-examples", "200", "--seed", seed)
+
+
+def test_every_operation_tells_of_errors_and_its_answer(server):
+    document = get(server.url, "/openapi.json").json()
+    operations = {(path, method): one for path, each in document["paths"].items() for method, one in each.items()}
+    assert ("/v1/chat/completions", "post") in operations
+    for (path, _), operation in operations.items():
+        answers = operation["responses"]
+        assert "422" not in answers, path  # FastAPI's own, which is never sent
+        contents = answers["200"]["content"]
+        assert all(content.get("schema") or content.get("itemSchema") for content in contents.values()), path
+        if path not in ("/health", "/ready", "/metrics"):
+            assert "error" in answers["4XX"]["content"]["application/json"]["schema"]["properties"], path
