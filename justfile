@@ -9,6 +9,10 @@ _default:
 test *arguments:
     {{python}} -m pytest {{arguments}}
 
+# Make the environments of official clients and others' suites, which tests/conformance drives (half a minute, 300 MB)
+clients *names:
+    {{python}} -m tests.conformance.install {{names}}
+
 # Style, types, and the floors of the house
 lint:
     {{python}} -m ruff check .

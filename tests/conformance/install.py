@@ -36,6 +36,8 @@ def _install_node(environment: Environment) -> None:
 
 
 def _run(*command: str) -> None:
+    if shutil.which(command[0]) is None:
+        raise SystemExit(f"{command[0]} is not installed here.")
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}\n{done.stdout}")

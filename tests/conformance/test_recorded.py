@@ -55,8 +55,8 @@ def known_quirks(dialect: Dialect, body: dict[str, Any]) -> dict[str, Any] | Non
                 choice["finish_reason"] = "stop"  # null, until the last piece
         if body.get("usage", 0) is None:
             del body["usage"]  # null, until the last piece
-    if dialect == RESPONSES and body["type"].startswith("response.dllm"):
-        return None  # ours, asked for by name
+    if dialect == RESPONSES and body["type"] == "keepalive":
+        return None  # an event that its libraries know
     return body
 
 

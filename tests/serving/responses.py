@@ -25,7 +25,7 @@ def response_events(body: bytes) -> list[dict]:
 
 def assembled(events: list[dict]) -> list[dict]:
     """The output that ``events`` build up, each item by its own events, which must come in order."""
-    first, second, *others, last = [event for event in events if event["type"] not in ("response.dllm.canvas", "error")]
+    first, second, *others, last = [event for event in events if event["type"] not in ("keepalive", "error")]
     assert (first["type"], second["type"]) == ("response.created", "response.in_progress")
     assert first["response"] == second["response"]
     assert first["response"]["output"] == []

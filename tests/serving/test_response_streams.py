@@ -133,7 +133,7 @@ def test_items_come_in_the_order_of_the_answer(check, openapi, size):
 def test_frames_are_events_of_their_own():
     ids = TOKENIZER.encode_text("word word word")
     events = streamed(ids, [1, 2], frames=True)
-    frames = [event["unmask"]["canvas"] for event in events if event["type"] == "response.dllm.canvas"]
+    frames = [event["unmask"]["canvas"] for event in events if event["type"] == "keepalive"]
     assert [frame["seq"] for frame in frames] == [1, 2, 3]
     assert all(frame["masked"] == 1 for frame in frames)
     assert events[-1]["type"] == "response.completed"

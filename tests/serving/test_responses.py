@@ -97,7 +97,7 @@ def test_streamed_is_whole(client, extra, limit):
     (told,), (again,) = final.output[0].content, answer.output[0].content
     assert told.logprobs == again.logprobs
     assert bool(told.logprobs) == ("include" in extra)
-    assert any(event.type == "response.dllm.canvas" for event in events) == ("unmask" in extra)
+    assert any(event.type == "keepalive" for event in events) == ("unmask" in extra)
     if limit is None:
         assert stream.get_final_response().output_text == answer.output_text
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.conformance.dialects.anthropic import MESSAGES
+from tests.conformance.dialects.anthropic_messages import MESSAGES
 from tests.conformance.dialects.base import Answer, Dialect
 from tests.conformance.dialects.ollama import OLLAMA_CHAT, OLLAMA_GENERATE
 from tests.conformance.dialects.openai_chat import CHAT

@@ -36,9 +36,7 @@ class Seen {
 const describe = (error) => ({
   class: error.constructor.name,
   status: error.status ?? error.status_code ?? error.statusCode ?? null,
-  body: error.error ?? null,
-  code: error.code ?? error.data?.error?.code ?? null,
-  param: error.param ?? null,
+  code: error.code ?? error.data?.error?.code ?? error.error?.error?.code ?? null,
   message: String(error.message ?? error),
 });
 

@@ -72,11 +72,11 @@ def run(connect: Callable[..., Any], handlers: dict[str, Handler]) -> None:
 
 def describe(error: Exception) -> dict[str, Any]:
     """The error as a user's ``except`` clause meets it."""
+    body = getattr(error, "body", None)
+    inside = body.get("error", {}) if isinstance(body, dict) else {}
     return {
         "class": type(error).__name__,
         "status": getattr(error, "status_code", None),
-        "body": getattr(error, "body", None),
-        "code": getattr(error, "code", None),
-        "param": getattr(error, "param", None),
+        "code": getattr(error, "code", None) or inside.get("code"),
         "message": str(error),
     }

@@ -97,7 +97,7 @@ async function responsesHelper(client, request, seen) {
 }
 
 function responseEvent(event, seen) {
-  if (event.type.startsWith("response.dllm")) seen.frames += 1;
+  seen.frames += frame(event);
   if (event.type === "response.reasoning_text.delta") seen.thoughts.push(event.delta);
   if (event.type === "response.output_text.delta") seen.add(event.delta);
   if (event.type === "response.failed" || event.type === "error") throw new Failed(event);

@@ -130,7 +130,7 @@ def responses_helper(client: openai.OpenAI, request: dict[str, Any], seen: Seen)
 
 
 def response_event(event: Any, seen: Seen) -> None:
-    seen.frames += event.type.startswith("response.dllm")
+    seen.frames += frame(event)
     if event.type == "response.reasoning_text.delta":
         seen.thoughts.append(event.delta)
     if event.type == "response.output_text.delta":

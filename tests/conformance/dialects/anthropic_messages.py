@@ -65,5 +65,4 @@ MESSAGES = Dialect(
         "tool_calls": "tool_use",
         "stop string": "stop_sequence",
     },
-    has_codes=False,
 )
