@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from anthropic.lib.streaming._messages import accumulate_event
 from anthropic.types import RawMessageStreamEvent
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
@@ -117,6 +117,17 @@ def test_the_whole_is_the_same_for_all_chunks(answer, ending):
     joined = [[piece for group in groups for piece in group]]
     message = whole(joined, finish=finish, stopped_by=stopped_by)
     assert put_together(streamed(groups, finish=finish, stopped_by=stopped_by))["usage"] == message["usage"]
+
+
+@given(cut_answers(), FINISHES)
+def test_eager_input_adds_up_too_where_the_model_writes_json(answer, ending):
+    text, groups = answer
+    finish, stopped_by = ending
+    (*_, last) = deltas([[text]], finish=finish)
+    assume(all(input_text(call.arguments) == call.arguments for call in last.answer.tool_calls))
+    payloads = streamed(groups, eager=("f", "g", "h"), finish=finish, stopped_by=stopped_by)
+    check_order(payloads)
+    assert put_together(payloads)["content"] == whole([[text]], finish=finish, stopped_by=stopped_by)["content"]
 
 
 def test_reasons_for_the_end():
