@@ -157,7 +157,8 @@ class TestCalls:
     @pytest.mark.parametrize(
         "body",
         ["", "f(1)", "{}", '{"name": 3, "arguments": {}}', '{"name": "f", "arguments": 3}', '{"name": "f" "x"}', "[1]",
-         '{"name": "f", "arguments": "{"}', '{"name": "", "arguments": {}}', '{"a": {}'],
+         '{"name": "f", "arguments": "{"}', '{"name": "", "arguments": {}}', '{"a": {}',
+         r'{"arguments": {}, "name": "\ud800"}', r'{"name": "f", "arguments": "{\"a\": \"\ud800\"}"}'],
     )  # fmt: skip
     def test_what_is_none_stays_text_with_its_markers(self, body):
         text = f"See\n\n<tool_call>\n{body}\n</tool_call>\nthere.\n"

@@ -24,8 +24,8 @@ from unmask.checkpoints.directory import EMBEDDED_MODEL
 
 REQUESTS = 20  # in a slice
 USUAL = 1.25  # the machine is as fast as usual if its steps take so many times as long, or as short, at most
-WANTED, ENOUGH = 20, 8  # slices to compare; if there are fewer than enough, the test tells nothing
-LONGEST = 480  # seconds until it makes do with what it has
+WANTED, ENOUGH = 20, 15  # slices to compare; if there are fewer than enough, the test tells nothing
+LONGEST = 600  # seconds until it makes do with what it has
 RULE = "low_confidence"  # one token per forward: requests of 16 to 64 forwards
 QUESTIONS = [
     "What is 7 + 8?",

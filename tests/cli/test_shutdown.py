@@ -9,6 +9,7 @@ import socket
 import time
 
 import aiohttp
+import pytest
 
 from tests.serving.processes import Server, serve
 from tests.serving.wire import events
@@ -63,6 +64,7 @@ def test_running_requests_end_and_new_ones_are_not_let_in():
     assert "Traceback" not in "".join(server.log)
 
 
+@pytest.mark.slow
 def test_an_idle_server_stops_at_once_whatever_is_connected():
     async def talk(server: Server) -> None:
         port = int(server.url.rpartition(":")[2])
@@ -83,6 +85,7 @@ def test_an_idle_server_stops_at_once_whatever_is_connected():
         asyncio.run(talk(server))
 
 
+@pytest.mark.slow
 def test_what_runs_longer_than_the_grace_is_told_why_it_ends():
     async def talk(server: Server) -> None:
         async with aiohttp.ClientSession(server.url) as session:
@@ -105,6 +108,7 @@ def test_what_runs_longer_than_the_grace_is_told_why_it_ends():
     assert "Traceback" not in "".join(server.log)
 
 
+@pytest.mark.slow
 def test_a_client_that_takes_nothing_does_not_hold_up_the_end():
     """Its answer is larger than what the kernel keeps for it."""
     body = json.dumps({"prompt": "7 " * 400_000, "return_token_strs": True}).encode()

@@ -68,10 +68,13 @@ def test_stop_strings_cut_the_same_way_for_any_grouping(ids, cuts, stop):
     assert grouped[-1].completion.finish_reason == one_by_one[-1].completion.finish_reason
     assert not any(string in text for string in stop)
     whole = TOKENIZER.decode(ids)
+    stopped_by = grouped[-1].completion.stopped_by
+    assert stopped_by == one_by_one[-1].completion.stopped_by
     if grouped[-1].completion.finish_reason == "stop":
-        assert whole.startswith(text)
-        assert any(whole[len(text) :].startswith(string) for string in stop)
+        assert stopped_by in stop
+        assert whole.startswith(text + stopped_by)
     else:
+        assert stopped_by is None
         assert text == whole
 
 

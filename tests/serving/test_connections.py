@@ -81,6 +81,13 @@ async def test_headers_that_never_end_take_too_long(piece):
         await dripping
 
 
+async def test_headers_that_are_late_are_told_so_in_the_words_of_their_path():
+    async with serving(receive_seconds=SOON) as fake, connected(fake) as (reader, writer):
+        writer.write(b"POST /v1/messages HTTP/1.1\r\nhost: localhost\r\nx-b: ")
+        status, body = await answer(reader)
+        assert (status, body["type"], body["error"]["type"]) == (408, "error", "timeout_error")
+
+
 async def test_empty_lines_do_not_keep_a_connection():
     async with serving(receive_seconds=SOON) as fake, connected(fake) as (reader, writer):
         dripping = asyncio.create_task(drip(writer, b"\r\n"))
@@ -190,7 +197,7 @@ REQUESTS = (
 )
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     cuts=st.lists(st.integers(0, len(REQUESTS)), max_size=6),
     junk=st.binary(min_size=1, max_size=60),

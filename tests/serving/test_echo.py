@@ -326,3 +326,14 @@ def test_offsets_of_a_text_are_where_its_tokens_begin(tokenizer, text):
     for token_id, offset in zip(ids, shown.offsets, strict=True):
         piece = tokenizer.pieces([token_id])[0]
         assert "\ufffd" in piece or text[offset:].startswith(piece)
+
+
+async def test_answers_without_tokens_count_as_answers():
+    """They need no place in the queue; all the same a small body must not ask for very many."""
+    async with serving(capacity=8) as fake, aiohttp.ClientSession(fake.url) as http:
+        body = {"prompt": ["x"] * 4, "echo": True, "max_tokens": 0}
+        answer = await ask(http, body | {"n": 2})
+        assert [choice["text"] for choice in answer["choices"]] == ["x"] * 8
+        status, refusal = await post(http, body | {"n": 3})
+        assert (status, refusal["error"]["param"]) == (400, "prompt")
+        assert refusal["error"]["message"].startswith("12 answers at once; this server holds 8.")

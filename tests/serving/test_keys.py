@@ -242,6 +242,21 @@ async def test_the_tenant_is_the_key_however_it_is_sent(path):
         assert first == again != other
 
 
+async def test_what_is_kept_for_a_key_is_kept_from_the_others(path):
+    key_file.write(path, [made(), made(OTHER, "ben")])
+    async with serving(keys=path) as fake, aiohttp.ClientSession() as session:
+        fake.engine.answer([40])
+        ann, ben = {"x-api-key": SECRET}, {"x-api-key": OTHER}
+        async with session.post(f"{fake.url}/v1/responses", json={"input": "a"}, headers=ann) as response:
+            kept = f"{fake.url}/v1/responses/{(await response.json())['id']}"
+        for headers, status in ((ben, 404), ({"authorization": f"Bearer {SECRET}"}, 200), ({}, 401)):
+            async with session.get(kept, headers=headers) as response:
+                assert response.status == status
+        for headers, status in ((ben, 404), (ann, 200)):
+            async with session.delete(kept, headers=headers) as response:
+                assert response.status == status
+
+
 async def test_without_keys_x_api_key_makes_a_tenant(session):
     async with serving() as fake, aiohttp.ClientSession() as session:
         fake.engine.answer([40])
@@ -334,3 +349,28 @@ def test_the_file_holds_no_key_and_is_its_owners(path):
     assert SECRET not in path.read_text()
     assert os.stat(path).st_mode & 0o077 == 0
     assert [entry.name for entry in path.parent.iterdir()] == ["keys.json"]
+
+
+async def test_refusals_come_in_the_words_of_their_path(path):
+    key_file.write(path, [made(tokens_per_day=1, requests_per_minute=2), made(OTHER, "ben", scopes=("models",))])
+    body = {"model": "unmask-tiny", "max_tokens": 8, "messages": [{"role": "user", "content": "hi"}]}
+    foreign = {"x-api-key": SECRET, "host": "evil.example"}
+    page = {"x-api-key": SECRET, "origin": "http://evil.example"}
+    own = {"x-api-key": SECRET}
+    async with serving(keys=path) as fake, aiohttp.ClientSession() as session:
+        fake.engine.answer([40])
+        for headers, status, kind, code in (
+            ({}, 401, "authentication_error", "invalid_api_key"),
+            ({"x-api-key": OTHER}, 403, "permission_error", "insufficient_scope"),
+            (foreign, 403, "permission_error", "host_not_allowed"),
+            (page, 403, "permission_error", "origin_not_allowed"),
+            (own, 200, None, None),
+            (own, 429, "rate_limit_error", "token_budget_exceeded"),
+            (own, 429, "rate_limit_error", "rate_limit_exceeded"),
+        ):
+            async with session.post(f"{fake.url}/v1/messages", json=body, headers=headers) as response:
+                answer = await response.json()
+            assert response.status == status, answer
+            if status != 200:
+                assert answer["type"] == "error"
+                assert (answer["error"]["type"], answer["error"]["code"]) == (kind, code)

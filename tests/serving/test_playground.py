@@ -14,11 +14,12 @@ from tests.serving.fakes import serving
 
 STATIC = Path(playground.__file__).parent / "static"
 FILES = [path.relative_to(STATIC).as_posix() for path in STATIC.rglob("*.*")]
+BROWSER = {"accept": "text/html,*/*;q=0.8"}  # "/" is the page for those who ask for one
 SERVED = [name for name in FILES if Path(name).suffix in playground._TYPES]
 
 
 async def test_the_page_and_all_that_it_names(http):
-    async with http.get("/") as response:
+    async with http.get("/", headers=BROWSER) as response:
         assert response.status == 200
         assert response.content_type == "text/html"
         page = await response.text()
@@ -37,23 +38,24 @@ async def test_the_page_and_all_that_it_names(http):
 
 @pytest.mark.parametrize("path", ["/", "/playground/app.js"])
 async def test_nothing_is_sent_twice(http, path):
-    async with http.get(path) as response:
+    async with http.get(path, headers=BROWSER) as response:
         etag = response.headers["etag"]
         assert response.headers["cache-control"] == "no-cache"
         assert await response.read()
     for known in (etag, f"W/{etag}", f'"other", {etag}'):
-        async with http.get(path, headers={"if-none-match": known}) as response:
+        async with http.get(path, headers=BROWSER | {"if-none-match": known}) as response:
             assert (response.status, await response.read()) == (304, b"")
             assert response.headers["etag"] == etag
-    async with http.get(path, headers={"if-none-match": '"other"'}) as response:
+    async with http.get(path, headers=BROWSER | {"if-none-match": '"other"'}) as response:
         assert response.status == 200
-    async with http.head(path) as response:
+    async with http.head(path, headers=BROWSER) as response:
         assert (response.status, await response.read()) == (200, b"")
 
 
 @pytest.mark.parametrize("path", ["/", "/playground/style.css"])
 async def test_the_page_may_load_nothing_from_elsewhere(http, path):
-    async with http.get(path) as response:
+    async with http.get(path, headers=BROWSER) as response:
+        assert response.headers["vary"] == "accept"
         policy = response.headers["content-security-policy"]
         assert response.headers["x-content-type-options"] == "nosniff"
     assert policy.startswith("default-src 'self';")

@@ -70,6 +70,19 @@ def test_all_ways_to_say_it_are_one(client):
     assert len({(ask(client, one).output_text, ask(client, one).usage.input_tokens) for one in asked}) == 1
 
 
+def test_input_tokens_are_counted_as_they_are_billed(client, check):
+    first = ask(client, tools=[WEATHER], instructions="Be brief.")
+    fields = {"input": SUM, "tools": [WEATHER], "instructions": "Be brief."}
+    assert client.responses.input_tokens.count(model="unmask-tiny", **fields).input_tokens == first.usage.input_tokens
+    raw = client.responses.input_tokens.with_raw_response.count(input=SUM, previous_response_id=first.id)
+    check(json.loads(raw.text), "TokenCountsResource")
+    assert raw.parse().input_tokens == ask(client, previous_response_id=first.id).usage.input_tokens
+    told = refusal(client.responses.input_tokens.count, input=SUM, extra_body={"max_output_tokens": 5})
+    assert (told["code"], told["param"]) == ("unknown_field", "max_output_tokens")
+    told = refusal(client.responses.input_tokens.count, input=SUM, reasoning={"effort": "low"})
+    assert told["param"] == "reasoning.effort"
+
+
 def test_instructions_come_first(client):
     told = ask(client, instructions="Be brief.")
     said = ask(client, [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": SUM}])

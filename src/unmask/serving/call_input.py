@@ -11,21 +11,24 @@ from pydantic_core import from_json
 def input_text(arguments: str) -> str:
     """JSON text that clients can read: of ``arguments`` that broke off, what there is.
 
-    Line breaks within strings, which models write and JSON has not, are escaped. What is no JSON object even so is the
-    value of ``INVALID_JSON``, under which clients tell the model of it.
+    Line breaks within strings, which models write and JSON has not, are escaped. What is no JSON object even so, or is
+    nested too deeply to be read, is the value of ``INVALID_JSON``, under which clients tell the model of it.
     """
     if _is_object(arguments):
         return arguments
     try:
-        value = json.loads(arguments, strict=False)
+        repaired = json.dumps(json.loads(arguments, strict=False), ensure_ascii=False)
     except (ValueError, RecursionError):
-        value = None
-    return json.dumps(value if isinstance(value, dict) else {"INVALID_JSON": arguments}, ensure_ascii=False)
+        repaired = "null"
+    return repaired if _is_object(repaired) else json.dumps({"INVALID_JSON": arguments}, ensure_ascii=False)
 
 
 def parse_input(text: str) -> Any:
-    """What client libraries read in such text: where it broke off, the values that are complete."""
-    return from_json(text or "{}", allow_partial=True)
+    """What client libraries read in such text: where it broke off, the values that are complete.
+
+    Raises ``ValueError`` for what is no JSON, and for half of a surrogate pair.
+    """
+    return from_json((text or "{}").encode(), allow_partial=True, allow_inf_nan=False)
 
 
 def is_whole(arguments: str) -> bool:

@@ -101,6 +101,12 @@ class BoundedProtocol(HttpToolsProtocol):
         self._cancel()
         super().on_message_complete()
 
+    def on_response_complete(self) -> None:
+        """What is there of the next request has its time from now on."""
+        super().on_response_complete()
+        if self._deadline is not None:
+            self._expect(self._limits.receive_seconds, self._head_is_late if self._in_head else self._body_is_late)
+
     def pause_writing(self) -> None:
         """The client takes nothing at the moment."""
         super().pause_writing()

@@ -63,6 +63,8 @@ INVALID = [
     ({"top_k": -5}, "top_k"),
     ({"tool_choice": {"type": "any"}}, "tool_choice"),
     ({"tools": [TOOL], "tool_choice": {"type": "tool"}}, "tool_choice.name"),
+    ({"tools": [TOOL, TOOL | {"name": "g", "input_schema": {"type": "array"}}]}, "tools[1].input_schema"),
+    ({"tools": [TOOL | {"name": "a b"}]}, "tools[0].name"),
     ({"tools": [TOOL], "tool_choice": {"type": "tool", "name": "g"}}, "tool_choice"),
     ({"tools": [TOOL], "tool_choice": {"type": "auto", "name": "f"}}, "tool_choice.name"),
     ({"thinking": {"type": "disabled", "budget_tokens": 1024}}, "thinking.budget_tokens"),

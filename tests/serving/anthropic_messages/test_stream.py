@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 
 import msgspec
+import pytest
 from anthropic.lib.streaming._messages import accumulate_event
 from anthropic.types import RawMessageStreamEvent
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
@@ -118,6 +119,17 @@ def test_the_whole_is_the_same_for_all_chunks(answer, ending):
     assert put_together(streamed(groups, finish=finish, stopped_by=stopped_by))["usage"] == message["usage"]
 
 
+@given(cut_answers(), FINISHES)
+def test_eager_input_adds_up_too_where_the_model_writes_json(answer, ending):
+    text, groups = answer
+    finish, stopped_by = ending
+    (*_, last) = deltas([[text]], finish=finish)
+    assume(all(input_text(call.arguments) == call.arguments for call in last.answer.tool_calls))
+    payloads = streamed(groups, eager=("f", "g", "h"), finish=finish, stopped_by=stopped_by)
+    check_order(payloads)
+    assert put_together(payloads)["content"] == whole([[text]], finish=finish, stopped_by=stopped_by)["content"]
+
+
 def test_reasons_for_the_end():
     call = '<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>'
     reasons = {
@@ -161,6 +173,17 @@ def test_input_that_is_no_json_object_is_told_as_such():
     assert input_text('{"a": "x') == '{"a": "x'
     assert input_text('{"a": "é\n"}') == '{"a": "é\\n"}'
     assert input_text("") == ""
+
+
+@pytest.mark.parametrize(
+    "value", [r'"\ud800"', "NaN", "-Infinity", "[" * 300 + "]" * 300, "9" * 5000, "\n" * 3 + r'"\ud800"']
+)
+def test_input_that_no_client_can_read_is_told_whole_as_it_is_streamed(value):
+    arguments = f'{{"a": {value}}}'
+    text = f'<tool_call>{{"name": "f", "arguments": {arguments}}}</tool_call>'
+    message = whole([[text]])
+    assert message["content"][0]["input"] == {"INVALID_JSON": arguments}
+    assert put_together(streamed([[text]]))["content"] == message["content"]
 
 
 def test_usage_tells_reasoning_and_counts_the_whole_prompt():

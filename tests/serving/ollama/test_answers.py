@@ -116,7 +116,7 @@ def test_requests_for_nothing_tell_that_the_model_is_there(client):
     assert client.generate("unmask-tiny", keep_alive="10m").done_reason == "load"
     for never in (0, "0", "0s", -0.0):
         assert client.generate("unmask-tiny", keep_alive=never).done_reason == "unload"
-    for always in (-1, "-1m", "1h30m", 0.5):
+    for always in (-1, "-1m", "1.5h2.5m", 0.5):
         assert client.generate("unmask-tiny", keep_alive=always).done_reason == "load"
     assert client.chat("unmask-tiny", QUESTION).message.content
 

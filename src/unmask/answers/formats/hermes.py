@@ -142,6 +142,7 @@ def _call(body: str) -> tuple[str, str]:
             _members(arguments)
         if not isinstance(name, str) or not arguments.startswith("{"):
             return "", ""
+        (name + arguments).encode()  # half of a surrogate pair, which JSON can spell, is no text
     except (ValueError, RecursionError):
         return "", ""
     return name, arguments

@@ -24,6 +24,7 @@ _HEADERS = {
         "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     ),
     "referrer-policy": "no-referrer",
+    "vary": "accept",  # at "/" others than browsers get something else
     "x-content-type-options": "nosniff",
 }
 

@@ -64,6 +64,8 @@ def parse_chat(body: ConversationRequest, params: GenerationParams) -> ChatReque
 def names(body: ConversationRequest) -> dict[str, str]:
     """How errors name what has become of the fields of ``body``."""
     known = {"prompt": "messages", "stop": "stop_sequences", "effort": "output_config.effort"}
+    tools = [f"tools[{number}]" for number in range(len(body.tools or ()))]
+    known |= {f"{tool}.parameters": f"{tool}.input_schema" for tool in tools}
     if _format(body) is not None:
         known["json_schema"] = _FORMAT
     return known

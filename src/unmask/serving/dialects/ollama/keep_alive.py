@@ -21,4 +21,4 @@ def check_keep_alive(value: Any) -> Any:
 
 def unloads(value: float | str | None) -> bool:
     """Whether ``value`` means: not at all."""
-    return isinstance(value, int | float | str) and not float(re.sub("[^0-9.]", "", str(value)) or 0)
+    return value is not None and re.search("[1-9]", str(value)) is None

@@ -19,4 +19,4 @@ router = APIRouter(route_class=route_for(_asks_for_no_page), include_in_schema=F
 @router.api_route("/", methods=["GET", "HEAD"])
 async def running() -> Response:
     """That somebody is."""
-    return PlainTextResponse("Ollama is running")
+    return PlainTextResponse("Ollama is running", headers={"vary": "accept"})

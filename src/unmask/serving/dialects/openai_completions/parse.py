@@ -28,11 +28,10 @@ class ParsedCompletion:
     names: dict[str, str]
 
     @property
-    def requests_each(self) -> int:
-        """How many requests a prompt makes: a score of the prompt is one beside its answers."""
-        scored = self.echo and self.params.logprobs is not None
-        answers = 0 if self.echo and self.params.max_tokens == 0 else self.copies
-        return answers + scored
+    def answers_each(self) -> int:
+        """How much a prompt asks for: its answers, of no tokens too, and beside such as have some its score."""
+        scored = self.echo and self.params.logprobs is not None and self.params.max_tokens != 0
+        return self.copies + scored
 
 
 def parse(body: CompletionRequest) -> ParsedCompletion:

@@ -36,7 +36,7 @@ async def create_completion(body: CompletionRequest, request: Request, model: Se
     parsed = parse(body)
     prompts_given = len(parsed.texts) + len(parsed.ids)
     with field_names(**parsed.names):
-        model.check_count(prompts_given * parsed.requests_each, "prompt" if prompts_given > 1 else "n")
+        model.check_count(prompts_given * parsed.answers_each, "prompt" if prompts_given > 1 else "n")
         for ids in parsed.ids:
             model.check_length(ids, "prompt")
         prompts = [model.tokenizer.check_ids(ids) for ids in parsed.ids] or await model.encode_texts(parsed.texts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from unmask.errors import InvalidValueError
 from unmask.params import GenerationParams
@@ -11,7 +12,7 @@ from unmask.serving.dialects.openai_responses.conversation import chat_messages
 from unmask.serving.dialects.openai_responses.items import Item
 from unmask.serving.dialects.openai_responses.text_format import schema_of
 from unmask.serving.dialects.openai_responses.tools import parse_choice, parse_tools
-from unmask.serving.dialects.openai_responses.wire import LOGPROBS, ResponseRequest
+from unmask.serving.dialects.openai_responses.wire import LOGPROBS, CountRequest, ResponseRequest
 from unmask.serving.extension import UnmaskOptions
 
 
@@ -20,10 +21,15 @@ def parse(body: ResponseRequest, previous: Sequence[Item], new: Sequence[Item]) 
 
     Raises ``InvalidValueError`` where fields contradict each other.
     """
+    return replace(parse_prompt(body, previous, new), params=_parse_params(body))
+
+
+def parse_prompt(body: CountRequest, previous: Sequence[Item], new: Sequence[Item]) -> ChatRequest:
+    """The same, as far as the prompt goes."""
     effort = None if body.reasoning is None else body.reasoning.effort
     return ChatRequest(
         messages=chat_messages(body.instructions, previous, new),
-        params=_parse_params(body),
+        params=GenerationParams(),
         tools=parse_tools(body.tools),
         choice=parse_choice(body.tool_choice),
         one_call=body.parallel_tool_calls is False,
@@ -32,7 +38,7 @@ def parse(body: ResponseRequest, previous: Sequence[Item], new: Sequence[Item]) 
     )
 
 
-def own_names(body: ResponseRequest) -> dict[str, str]:
+def own_names(body: CountRequest) -> dict[str, str]:
     """How this dialect calls parameters, for errors."""
     names = {
         "prompt": "input",

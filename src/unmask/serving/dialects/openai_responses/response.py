@@ -54,6 +54,13 @@ class ResponseUsage(msgspec.Struct, frozen=True):
         )
 
 
+class InputTokens(msgspec.Struct, frozen=True):
+    """What a request's input comes to."""
+
+    input_tokens: int
+    object: Literal["response.input_tokens"] = "response.input_tokens"
+
+
 class ResponseError(msgspec.Struct, frozen=True):
     """Why there is no answer. The codes are OpenAI's few; the ``error`` event has the catalogue's."""
 

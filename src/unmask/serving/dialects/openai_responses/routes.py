@@ -20,9 +20,9 @@ from unmask.serving.dialects.openai_responses import response
 from unmask.serving.dialects.openai_responses.draft import Draft
 from unmask.serving.dialects.openai_responses.input import parse_input
 from unmask.serving.dialects.openai_responses.kept import Deletion, ItemList, Kept, page
-from unmask.serving.dialects.openai_responses.parse import own_names, parse
+from unmask.serving.dialects.openai_responses.parse import own_names, parse, parse_prompt
 from unmask.serving.dialects.openai_responses.stream import ResponseEvents
-from unmask.serving.dialects.openai_responses.wire import ItemsQuery, ResponseRequest, RetrieveQuery
+from unmask.serving.dialects.openai_responses.wire import CountRequest, ItemsQuery, ResponseRequest, RetrieveQuery
 from unmask.serving.extension import report_headers
 from unmask.serving.fields import field_names
 from unmask.serving.served_model import Served
@@ -62,6 +62,16 @@ async def create_response(body: ResponseRequest, request: Request, model: Served
         answer = await unless_disconnected(request.receive, draft.read(admission))
     await draft.keep(kept.store, kept.owner)
     return json_response(draft.response, report_headers([answer]))
+
+
+@router.post("/v1/responses/input_tokens", responses=responses(ErrorEnvelope, response.InputTokens))
+async def count_input_tokens(body: CountRequest, model: Served, kept: Own) -> Response:
+    """Count the prompt that a request like this would have."""
+    model.find(body.model)
+    previous = await kept.conversation(body.previous_response_id)
+    with field_names(**own_names(body)):
+        prompt = await encode_chat(model, parse_prompt(body, previous, parse_input(body.input, previous)))
+    return json_response(response.InputTokens(len(prompt)))
 
 
 @router.get("/v1/responses/{response_id}", responses=responses(ErrorEnvelope, response.Response))

@@ -1,4 +1,4 @@
-"""The schema of POST /v1/responses: the request, and the queries of what is kept."""
+"""The schema of POST /v1/responses: requests to answer and to count, and the queries of what is kept."""
 
 from __future__ import annotations
 
@@ -35,13 +35,28 @@ class StreamOptions(WireModel):
     include_obfuscation: Annotated[Any, Only(False)] = None
 
 
-class ResponseRequest(WireModel):
-    """The request body. ``None`` is "not said"; ``Only`` fields pass with harmless values."""
+class CountRequest(WireModel):
+    """A body to be counted: what the prompt is made of. ``None`` is "not said"; ``Only`` fields pass with harmless
+    values.
+    """
 
     model: str | None = None
     input: Input
     instructions: str | None = None
     previous_response_id: Annotated[str, Field(max_length=128)] | None = None
+    text: Text | None = None
+    reasoning: Reasoning | None = None
+    tools: Tools | None = None
+    tool_choice: Choice | None = None
+    parallel_tool_calls: bool | None = None
+
+    conversation: Annotated[Any, Only()] = None
+    truncation: Annotated[Any, Only("disabled")] = None
+
+
+class ResponseRequest(CountRequest):
+    """A body to be answered."""
+
     store: bool | None = None
     max_output_tokens: int | None = None
     temperature: float | None = None
@@ -49,11 +64,6 @@ class ResponseRequest(WireModel):
     top_k: int | None = None
     seed: int | None = None
     stop: Stop | None = None
-    text: Text | None = None
-    reasoning: Reasoning | None = None
-    tools: Tools | None = None
-    tool_choice: Choice | None = None
-    parallel_tool_calls: bool | None = None
     include: Annotated[list[_Included], Field(max_length=16, fail_fast=True)] | None = None
     top_logprobs: int | None = None
     stream: bool | None = None
@@ -66,14 +76,12 @@ class ResponseRequest(WireModel):
 
     background: Annotated[Any, Only(False)] = None
     context_management: Annotated[Any, Only()] = None
-    conversation: Annotated[Any, Only()] = None
     max_tool_calls: Annotated[Any, Only()] = None
     moderation: Annotated[Any, Only()] = None
     prompt: Annotated[Any, Only()] = None
     prompt_cache_options: Annotated[Any, Only()] = None
     prompt_cache_retention: Annotated[Any, Only()] = None
     service_tier: Annotated[Any, Only("auto", "default")] = None
-    truncation: Annotated[Any, Only("disabled")] = None
 
 
 class RetrieveQuery(WireModel):
