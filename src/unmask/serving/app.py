@@ -46,7 +46,7 @@ def create_app(model: ServedModel, settings: ServerSettings, responses: Response
     openai = (openai_chat, openai_completions, openai_responses, openai_models)
     for room in (anthropic_models, anthropic_messages, *openai, vllm_tokenizer, health, playground):
         app.include_router(room.router)
-    errors = ErrorResponder({"/": openai_envelope, "/v1/messages": anthropic_envelope})
+    errors = ErrorResponder({"": openai_envelope, "/v1/messages": anthropic_envelope})
     errors.install(app)
     app.state.errors = errors
     _surround(app, model, settings, errors)

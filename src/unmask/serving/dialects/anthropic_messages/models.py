@@ -22,7 +22,7 @@ class VersionedRoute(APIRoute):
         return super().matches(scope) if versioned else (Match.NONE, {})
 
 
-router = APIRouter(route_class=VersionedRoute)
+router = APIRouter(route_class=VersionedRoute, include_in_schema=False)  # the next one has the same operations
 
 
 @router.get("/v1/models")
