@@ -50,7 +50,7 @@ async def chat(body: wire.ChatRequest, request: Request, model: Served) -> Respo
     name, variant = find(model, body.model)
     head = Head.new(name, chat_line)
     if not body.messages:
-        return _loaded(head, body)
+        return _loaded(head, body, model)
     with field_names(EXTENSION, **names("messages")):
         admission = await _admit_chat(model, parse_chat(body), body, variant, request)
     return await _answer(head, admission, body, request, model)
@@ -62,7 +62,7 @@ async def generate(body: wire.GenerateRequest, request: Request, model: Served) 
     name, variant = find(model, body.model)
     head = Head.new(name, generate_line)
     if not body.prompt:
-        return _loaded(head, body)
+        return _loaded(head, body, model)
     with field_names(EXTENSION, **names("prompt")):
         if body.raw or not model.template.exists:
             admission = await _admit_raw(model, body.prompt, body, variant, request)
@@ -100,8 +100,12 @@ async def _answer(
         return _json(encode(head, answer, model.cells), report_headers([answer]))
 
 
-def _loaded(head: Head, body: wire.AnswerRequest) -> Response:
-    """What is answered to a request for nothing: the model is there, and stays, whatever ``keep_alive`` says."""
+def _loaded(head: Head, body: wire.AnswerRequest, model: ServedModel) -> Response:
+    """What is answered to a request for nothing: the model is there, and stays, whatever ``keep_alive`` says.
+
+    Raises ``EngineUnavailableError``.
+    """
+    model.check_alive()
     return _json(head.write(done=True, done_reason="unload" if unloads(body.keep_alive) else "load"))
 
 
