@@ -10,21 +10,7 @@ from fastapi import APIRouter
 from unmask.serving.conditional_route import route_for
 from unmask.serving.served_model import Served, ServedModel
 
-<<<<<<< HEAD
 router = APIRouter(route_class=route_for(lambda headers: "anthropic-version" in headers), include_in_schema=False)
-=======
-
-class VersionedRoute(APIRoute):
-    """A route that is there for requests with ``anthropic-version`` only; others find the next one of its path."""
-
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """As for any route, once the header is there."""
-        versioned = any(name == b"anthropic-version" for name, _ in scope["headers"])
-        return super().matches(scope) if versioned else (Match.NONE, {})
-
-
-router = APIRouter(route_class=VersionedRoute, include_in_schema=False)  # the next one has the same operations
->>>>>>> breakface-m
 
 
 @router.get("/v1/models")
