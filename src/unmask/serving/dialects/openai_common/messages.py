@@ -11,7 +11,6 @@ from pydantic import Discriminator, Field, Tag
 from unmask.errors import InvalidValueError, UnsupportedValueError
 from unmask.serving.wire import Only, WireModel
 
-
 _ARGUMENTS = msgspec.json.Decoder(dict[str, Any])
 
 
