@@ -27,6 +27,7 @@ class Client:
     driver: str
     modes: dict[str, tuple[str, ...]]
     errors: dict[int, str]
+    strict: bool = False  # whether it refuses by itself fields that it does not know
 
     @property
     def pairs(self) -> list[tuple[Dialect, str]]:
@@ -70,8 +71,8 @@ CLIENTS = (
     Client("anthropic-0", OLD, "anthropic_client", _ANTHROPIC, _BY_STATUS),
     Client("anthropic-2", NEW, "anthropic_client", _ANTHROPIC, _BY_STATUS | _FINER),
     Client("anthropic-js-1", NODE, "anthropic_client", _ANTHROPIC, _BY_STATUS | _FINER),
-    Client("ollama-0.5", OLD, "ollama_client", _OLLAMA, {500: "ResponseError"}),
-    Client("ollama-0.6", NEW, "ollama_client", _OLLAMA, {500: "ResponseError"}),
+    Client("ollama-0.5", OLD, "ollama_client", _OLLAMA, {500: "ResponseError"}, strict=True),
+    Client("ollama-0.6", NEW, "ollama_client", _OLLAMA, {500: "ResponseError"}, strict=True),
     Client("ollama-js-0.6", NODE, "ollama_client", _OLLAMA, {500: "ResponseError"}),
 )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from unmask.events import CanvasEvent, EngineStats, RequestStats, StepReport
 from unmask.serving.app import create_app
 from unmask.serving.response_store import ResponseStore
 from unmask.serving.served_model import ServedModel
-from unmask.serving.server import server_config
+from unmask.serving.server import claim, server_config
 from unmask.serving.settings import ServerSettings
 
 MODEL = model_info(
@@ -88,7 +87,7 @@ async def serving(*, capacity: int = 8, **settings) -> AsyncIterator[FakeServer]
     prompts = PromptEncoder(EMBEDDED_MODEL, MODEL)
     model = ServedModel(engine, prompts, name=EMBEDDED_MODEL, capacity=capacity)
     server_settings = ServerSettings(**settings)
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener = claim("127.0.0.1", 0)
     responses = ResponseStore()
     config = server_config(create_app(model, server_settings, responses), server_settings)
     config.timeout_graceful_shutdown = 1

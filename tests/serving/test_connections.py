@@ -282,3 +282,10 @@ async def test_an_upgrade_to_something_else_is_an_ordinary_request():
         head = b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
         writer.write(head + b"sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\nsec-websocket-version: 13\r\n\r\n")
         assert (await answer(reader))[0] == 200
+
+
+async def test_a_request_for_no_path_is_refused_like_any_other():
+    async with serving(api_key="k") as fake, connected(fake) as (reader, writer):
+        writer.write(b"OPTIONS * HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        status, body = await answer(reader)
+        assert (status, body["error"]["code"]) == (401, "invalid_api_key")

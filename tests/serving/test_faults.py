@@ -218,7 +218,7 @@ def test_each_dialect_may_have_its_own_error_envelope():
     class Plain(msgspec.Struct):
         text: str
 
-    errors = ErrorResponder({"/": envelope, "/v1/plain": lambda problem: Plain(problem.message)})
+    errors = ErrorResponder({"": envelope, "/v1/plain": lambda problem: Plain(problem.message)})
     refusal = InvalidValueError("No.", param="x")
     assert errors.response("/v1/plain/x", refusal).body == b'{"text":"No."}'
     assert b'"param":"x"' in errors.response("/v1/other", refusal).body

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -112,3 +114,22 @@ def test_whole_calls_have_arguments_that_are_json():
     assert (answer.reasoning, answer.content, answer.finish) == ("a", "b", "tool_calls")
     assert [(call.name, json.loads(call.arguments)) for call in answer.tool_calls] == [("f", {"x": [1, "}"]})]
     assert 0 < answer.reasoning_tokens < answer.completion.completion_tokens
+
+
+@pytest.mark.parametrize(
+    ("end", "finish"),
+    [
+        ('{"a": 1}}\n</tool_call>', "tool_calls"),
+        ('{"a": 1}}', "tool_calls"),
+        ('{"a": 1}', "tool_calls"),  # all arguments are there
+        ('{"a": 1', "stop"),
+        ('{"a": "one STOP"}}\n</tool_call>', "stop"),
+        ('{"a": 1}}\n</tool_call>\n<tool_call>\n{"name": "f", "arguments": {"a', "stop"),
+    ],
+)
+def test_a_call_that_broke_off_is_nothing_to_answer(end, finish):
+    ids = TOKENIZER.encode_text('<tool_call>\n{"name": "f", "arguments": ' + end)
+    answer = deltas(ids, [], stop=("STOP",))[-1].answer
+    assert answer.finish == finish
+    first = deltas(ids, [], replace(READING, one_call=True), stop=("STOP",))[-1].answer
+    assert first.finish == ("tool_calls" if "\n<tool_call>" in end else finish)

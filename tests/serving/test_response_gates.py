@@ -42,6 +42,8 @@ REFUSED = [
     (item(content=[PART | {"type": "input_image"}]), "input[0].content[0].type"),
     (item(content=[PART | {"type": "output_text"}]), "input[0].content[0].type"),
     (item(type="web_search_call"), "input[0].type"),
+    ({"input": [{"type": None}]}, "input[0].type"),
+    ({"input": [{"type": []}]}, "input[0].type"),
     ({"input": [{"type": "item_reference", "id": "msg_1"}]}, "input[0].type"),
     ({"input": [{"type": "function_call_output", "call_id": "c", "output": "x"}]}, "input[0].call_id"),
     ({"input": [CALL | {"arguments": "[]"}]}, "input[0].arguments"),

@@ -79,3 +79,11 @@ def test_conversations_are_bounded():
     earlier = parse_input(INPUT.validate_python([said("user", "go")] * 4096), [])
     with pytest.raises(InvalidValueError, match="4096"):
         parse_input(INPUT.validate_python([said("user", "on")]), earlier)
+
+
+def test_line_breaks_in_arguments_are_taken_as_models_write_them():
+    told = messages(CALL | {"arguments": '{"x": "a\n\tb"}'})
+    assert told[0]["tool_calls"][0]["function"]["arguments"] == {"x": "a\n\tb"}
+    for arguments in ('{"x": NaN}', r'{"x": "\ud800"}', '{"x": "a\n', "[1]", "{" * 10**5):
+        with pytest.raises(InvalidValueError, match="is no JSON object"):
+            messages(CALL | {"arguments": arguments})

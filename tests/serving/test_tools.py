@@ -99,6 +99,13 @@ def test_what_does_not_fit_is_named(client, fields, param):
     assert refusal.value.param == param
 
 
+def test_the_largest_seed_is_followed_by_the_smallest(client):
+    answer = ask(client, QUESTION, n=2, seed=2**63 - 1, max_tokens=4)
+    assert [choice.unmask["applied"]["seed"] for choice in answer.choices] == [2**63 - 1, -(2**63)]
+    with pytest.raises(openai.BadRequestError, match=f"'seed' is {2**63}"):
+        ask(client, QUESTION, n=2, seed=2**63, max_tokens=4)
+
+
 def test_several_answers_are_each_the_one_that_its_seed_gives(client):
     fields = {"temperature": 1.5, "max_tokens": 24}
     answers = ask(client, QUESTION, n=3, seed=20, **fields)

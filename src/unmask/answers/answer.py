@@ -16,7 +16,7 @@ class Answer:
     """A finished answer. ``logprobs`` are those of the content's tokens; ``reasoning_tokens`` counts those before.
 
     ``open_ended``: it was held to a form that goes on anywhere (``Reading``). ``parts``: all of it in its order, each
-    part as long as it goes on.
+    part as long as it goes on. ``broken_off``: its last call lacks the end of its arguments.
     """
 
     content: str
@@ -27,6 +27,7 @@ class Answer:
     completion: Completion
     parts: list[Part]
     open_ended: bool = False
+    broken_off: bool = False
 
     @property
     def finish(self) -> WireFinish:
@@ -35,7 +36,7 @@ class Answer:
         if self.open_ended and completion.completion_tokens == len(completion.token_ids):
             return "length"  # it fits its form, but no end token said that it was over
         finish = wire_finish(completion.finish_reason)
-        return "tool_calls" if self.tool_calls and finish == "stop" else finish
+        return "tool_calls" if self.tool_calls and not self.broken_off and finish == "stop" else finish
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,4 +133,5 @@ class AnswerAssembler:
             completion=completion,
             parts=merged(self._parts),
             open_ended=self._open_ended,
+            broken_off=self._parser is not None and self._parser.broken_off and not self._over,
         )

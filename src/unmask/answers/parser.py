@@ -70,6 +70,11 @@ class AnswerParser:
             return "reasoning"
         return "call" if self._mode in (self._read_call, self._read_after_call) else "content"
 
+    @property
+    def broken_off(self) -> bool:
+        """Whether the text fed so far ends within the arguments of a call of which something was shown."""
+        return self._mode == self._read_call and self._shown and not self._reader.complete
+
     def _advance(self, text: str, final: bool) -> list[Part]:
         self._held, self._at = self._held[self._at :] + text, 0
         while self._mode(final):

@@ -28,7 +28,7 @@ class Tool:
     """A function the model may ask for. ``parameters``: the JSON schema of its arguments; ``None``: it has none.
 
     ``strict``: calls of it must fit the schema. ``path``: where the request has it, for errors; else its place in the
-    list.
+    list. ``schema_name``: what the request calls ``parameters``.
     """
 
     name: str
@@ -36,6 +36,7 @@ class Tool:
     parameters: Schema | None = field(default=None, hash=False)
     strict: bool = False
     path: str = ""
+    schema_name: str = "parameters"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +89,9 @@ def _check_tool(tool: Tool, at: str, seen: set[str]) -> None:
     kind = (tool.parameters or {}).get("type", "object")
     if kind != "object":
         raise InvalidValueError(
-            f"'{at}.parameters' must be the schema of an object; its type is {shown(kind)}.",
+            f"'{at}.{tool.schema_name}' must be the schema of an object; its type is {shown(kind)}.",
             hint='Arguments are named: {"type": "object", "properties": {...}}.',
-            param=f"{at}.parameters",
+            param=f"{at}.{tool.schema_name}",
         )
 
 
@@ -98,7 +99,8 @@ def _size(tool: Tool, at: str) -> int:
     try:
         return len(tool.name) + len(tool.description) + len(json.dumps(tool.parameters, allow_nan=False))
     except (TypeError, ValueError, RecursionError):
-        raise InvalidValueError(f"'{at}.parameters' is no JSON.", param=f"{at}.parameters") from None
+        at = f"{at}.{tool.schema_name}"
+        raise InvalidValueError(f"'{at}' is no JSON.", param=at) from None
 
 
 def forced_schema(tools: Sequence[Tool], choice: ToolChoice) -> Schema:

@@ -53,7 +53,7 @@ def create_app(model: ServedModel, settings: ServerSettings, responses: Response
     ollamas = (ollama, ollama_models, ollama_refused, ollama_running)
     for room in (*anthropic, *openai, *ollamas, health, playground):
         app.include_router(room.router)
-    errors = ErrorResponder({"/": openai_envelope, "/v1/messages": anthropic_envelope, "/api/": ollama_envelope})
+    errors = ErrorResponder({"": openai_envelope, "/v1/messages": anthropic_envelope, "/api/": ollama_envelope})
     errors.install(app)
     app.state.errors = errors
     _surround(app, model, settings, errors)

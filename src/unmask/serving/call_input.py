@@ -31,14 +31,6 @@ def parse_input(text: str) -> Any:
     return from_json((text or "{}").encode(), allow_partial=True, allow_inf_nan=False)
 
 
-def is_whole(arguments: str) -> bool:
-    """Whether ``arguments`` are a JSON object that did not break off."""
-    try:
-        return isinstance(json.loads(arguments, strict=False), dict)
-    except (ValueError, RecursionError):
-        return False
-
-
 def _is_object(text: str) -> bool:
     try:
         return isinstance(parse_input(text), dict)

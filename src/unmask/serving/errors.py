@@ -79,7 +79,7 @@ Envelope = Callable[[Problem], msgspec.Struct]
 class ErrorResponder:
     """Error responses in the envelope of the dialect that a path belongs to.
 
-    ``envelopes`` maps path prefixes to envelopes; the longest prefix of a path decides, "/" is there for the rest.
+    ``envelopes`` maps path prefixes to envelopes; the longest prefix of a path decides, "" is there for the rest.
     """
 
     def __init__(self, envelopes: Mapping[str, Envelope]) -> None:

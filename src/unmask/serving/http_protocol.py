@@ -166,7 +166,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _problem(self, path: str, error: Exception) -> Response:
         _log.warning("refused", client=self.client[0] if self.client else "", reason=str(error))
-        response = self._errors.response(path if path.startswith("/") else "/", error)
+        response = self._errors.response(path, error)
         response.headers["connection"] = "close"
         return response
 

@@ -147,7 +147,7 @@ class ServedModel:
         """
         params = current_ledger().bound(params)
         constraint = await self._constraint(params)
-        seeds = [None if params.seed is None else params.seed + copy for copy in range(copies)]
+        seeds = [_seed(params.seed, copy) for copy in range(copies)]
         requests = [
             self._request(prompt, replace(params, seed=seed), variant, tenant, constraint, reading)
             for prompt in prompts
@@ -218,6 +218,13 @@ class ServedModel:
         decoding = resolve(params, variant, len(prompt), constraint)
         terms = resolve_terms(params, variant, decoding, self._timeouts, tenant)
         return TextRequest(prompt, decoding, params.stop or (), terms, reading.shown)
+
+
+def _seed(first: int | None, copy: int) -> int | None:
+    """The seed of a ``copy``; the largest one is followed by the smallest."""
+    if first is None or not copy:
+        return first
+    return (first + copy + 2**63) % 2**64 - 2**63
 
 
 def _of_app(request: Request) -> ServedModel:

@@ -8,7 +8,10 @@ const connect = (host, key, timeout) =>
   new Ollama({
     host,
     headers: { Authorization: `Bearer ${key}` },
-    fetch: (address, options) => fetch(address, { signal: AbortSignal.timeout(timeout), ...options }),
+    fetch: (address, { signal, ...options }) => {
+      const signals = [signal, AbortSignal.timeout(timeout)].filter(Boolean);
+      return fetch(address, { ...options, signal: AbortSignal.any(signals) });
+    },
   });
 
 // One line of a chat, or all of it: thoughts and calls are noted, its text returned.

@@ -55,6 +55,7 @@ UNSUPPORTED = [
 
 INVALID = [
     ({"max_tokens": None}, "max_tokens"),
+    ({"tools": [TOOL | {"input_schema": {"type": "array"}}]}, "tools[0].input_schema"),
     ({"max_tokens": "1"}, "max_tokens"),
     ({"messages": []}, "messages"),
     ({"stop_sequences": ["x"] * 17}, "stop_sequences"),

@@ -86,11 +86,15 @@ def test_calls_are_told_whole():
 
 def test_a_call_that_was_cut_is_not_told():
     text = f'{CALL}<tool_call>{{"name": "f", "arguments": {{"a": [1, 2], "b": "cut of'
-    for finish, stopped_by in (("length", None), ("timeout", None), ("stop", "f")):
+    for finish, stopped_by in (("length", None), ("timeout", None), ("stop", "f"), ("stop", None)):
         message = whole([[text]], finish=finish, stopped_by=stopped_by)["message"]
         assert [call["function"]["arguments"] for call in message["tool_calls"]] == [{"a": 1}]
-    message = whole([[text]])["message"]  # the model itself has ended it
-    assert [call["function"]["arguments"] for call in message["tool_calls"]] == [{"a": 1}, {"a": [1, 2]}]
+
+
+def test_arguments_that_are_no_json_are_told_as_such():
+    text = '<tool_call>{"name": "f", "arguments": {"a": x}}</tool_call>'
+    (call,) = whole([[text]])["message"]["tool_calls"]
+    assert call["function"]["arguments"] == {"INVALID_JSON": '{"a": x}'}
 
 
 def test_the_cost_is_told_in_integers():

@@ -46,6 +46,11 @@ class JsonCall(CallReader):
             True: re.compile(rf'["]|\\.{broken}', re.DOTALL),
         }
 
+    @property
+    def complete(self) -> bool:
+        """As ``CallReader`` says; the object itself may be open still, as weak models leave it."""
+        return self._stage is _Stage.AFTER or super().complete
+
     def read(self, text: str, at: int, final: bool) -> int:
         """As ``CallReader`` says."""
         if self._stage is _Stage.BEFORE:

@@ -22,6 +22,11 @@ class CallReader(ABC):
         self.name: str | None = None
         self._fragments: list[str] = []
 
+    @property
+    def complete(self) -> bool:
+        """Whether all arguments are there."""
+        return self.state is State.DONE
+
     @abstractmethod
     def read(self, text: str, at: int, final: bool) -> int:
         """Read ``text`` from ``at`` on; the place up to which it was read.

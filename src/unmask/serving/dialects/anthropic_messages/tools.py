@@ -44,7 +44,10 @@ Tools = Annotated[list[CustomTool], Field(max_length=MAX_TOOLS, fail_fast=True)]
 
 def parse_tools(tools: Tools | None) -> list[Tool]:
     """The tools that a request offers."""
-    return [Tool(tool.name, tool.description or "", tool.input_schema, bool(tool.strict)) for tool in tools or ()]
+    return [
+        Tool(tool.name, tool.description or "", tool.input_schema, bool(tool.strict), schema_name="input_schema")
+        for tool in tools or ()
+    ]
 
 
 def parse_choice(choice: Choice | None) -> ToolChoice:

@@ -12,10 +12,10 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from unmask.answers.answer import Answer
-from unmask.answers.parts import ToolCall, ToolPiece
+from unmask.answers.parts import ToolCall
 from unmask.engine.text import CellDecoder
-from unmask.events import TokenLogprob, wire_finish
-from unmask.serving.call_input import input_text, is_whole, parse_input
+from unmask.events import TokenLogprob
+from unmask.serving.call_input import input_text, parse_input
 from unmask.serving.dialects.ollama.lines import CalledFunction, CalledTool, Line, Logprob, MakeLine, TopLogprob
 from unmask.serving.extension import GenerationReport
 
@@ -35,8 +35,11 @@ class Head:
 
 
 def encode(head: Head, answer: Answer, cells: CellDecoder) -> Line:
-    """The whole answer; equal to what the lines of ``LineStream`` add up to."""
-    calls = answer.tool_calls if ends_whole(answer) else answer.tool_calls[:-1]
+    """The whole answer; equal to what the lines of ``LineStream`` add up to.
+
+    A last call that broke off is not told: clients run what they are told.
+    """
+    calls = answer.tool_calls[:-1] if answer.broken_off else answer.tool_calls
     return head.write(
         answer.content,
         answer.reasoning,
@@ -44,16 +47,6 @@ def encode(head: Head, answer: Answer, cells: CellDecoder) -> Line:
         logprobs=encode_logprobs(answer.logprobs, cells),
         **ending(answer),
     )
-
-
-def ends_whole(answer: Answer) -> bool:
-    """Whether the call that ends the answer, if one does, may be told: one that was cut is not, since clients run what
-    they are told.
-    """
-    completion = answer.completion
-    cut = wire_finish(completion.finish_reason) == "length" or completion.stopped_by is not None
-    last = answer.parts[-1] if answer.parts else None
-    return not (cut and isinstance(last, ToolPiece) and not is_whole(last.arguments))
 
 
 def call(head: Head, index: int, called: ToolCall) -> CalledTool:
@@ -68,7 +61,7 @@ def ending(answer: Answer) -> dict[str, Any]:
     stats = completion.stats
     return {
         "done": True,
-        "done_reason": wire_finish(completion.finish_reason),
+        "done_reason": "length" if answer.finish == "length" else "stop",
         "total_duration": _nanoseconds(stats.total),
         "load_duration": _nanoseconds(stats.queued),
         "prompt_eval_count": completion.prompt_tokens,

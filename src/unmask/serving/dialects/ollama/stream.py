@@ -11,7 +11,7 @@ from unmask.answers.answer import AnswerDelta
 from unmask.answers.parts import Content, Part, Reasoning, ToolCall, ToolPiece
 from unmask.engine.text import CellDecoder
 from unmask.events import TokenLogprob
-from unmask.serving.dialects.ollama.encode import Head, call, encode_logprobs, ending, ends_whole
+from unmask.serving.dialects.ollama.encode import Head, call, encode_logprobs, ending
 from unmask.serving.dialects.ollama.envelope import envelope
 from unmask.serving.dialects.ollama.lines import CalledTool
 from unmask.serving.errors import Problem
@@ -49,7 +49,7 @@ class LineStream:
         if delta.frame is not None:
             lines.append(self._frame(delta))
         if delta.answer is not None:
-            calls = self._finished() if ends_whole(delta.answer) else []
+            calls = [] if delta.answer.broken_off else self._finished()
             lines += [self._line(calls=calls)] if calls else []
             lines.append(_encoded(self._head.write(**ending(delta.answer))))
         return lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -9,6 +10,8 @@ from pydantic import Discriminator, Field, Tag
 
 from unmask.errors import InvalidValueError, UnsupportedValueError
 from unmask.serving.wire import Only, WireModel
+
+_ARGUMENTS = msgspec.json.Decoder(dict[str, Any])
 
 
 class TextPart(WireModel):
@@ -99,12 +102,22 @@ def _call(call: CalledTool, path: str) -> dict[str, Any]:
 
 
 def template_call(call_id: str, name: str, arguments: str, path: str) -> dict[str, Any]:
-    """A call as templates take it, ``arguments`` as an object. Raises ``InvalidValueError`` if they are none."""
+    """A call as templates take it, ``arguments`` as an object. Raises ``InvalidValueError`` if they are none.
+
+    Line breaks within strings, which JSON has not, are taken: models write them, and calls are told as they wrote them.
+    """
     try:
-        decoded = msgspec.json.decode(arguments or "{}", type=dict[str, Any])
-    except (msgspec.DecodeError, RecursionError):
+        decoded = _decode(arguments or "{}")
+    except (ValueError, RecursionError):
         raise InvalidValueError(f"'{path}' is no JSON object.", param=path) from None
     return {"id": call_id, "type": "function", "function": {"name": name, "arguments": decoded}}
+
+
+def _decode(arguments: str) -> dict[str, Any]:
+    try:
+        return _ARGUMENTS.decode(arguments)
+    except msgspec.DecodeError:
+        return _ARGUMENTS.decode(json.dumps(json.loads(arguments, strict=False)))
 
 
 def _text(content: Content) -> str:

@@ -27,7 +27,7 @@ def chat_messages(instructions: str | None, previous: Sequence[Item], new: Seque
             conversation.add(item, "")
     except InvalidValueError:
         raise InvalidValueError(
-            "The response that 'previous_response_id' names broke off within a call.",
+            "The response that 'previous_response_id' names has a call whose arguments are no JSON object.",
             hint="Go on from an earlier one.",
             param="previous_response_id",
         ) from None

@@ -95,7 +95,7 @@ _KINDS = ("message", "function_call", "function_call_output", "reasoning")
 class OtherItem(WireModel):
     """What is not supported."""
 
-    type: Annotated[Any, Only(*_KINDS)]
+    type: Annotated[str, Only(*_KINDS)]
 
 
 def _item_kind(item: Any) -> str:

@@ -13,6 +13,7 @@ from unmask.serving.dialects.openai_responses.items import Item, Message, Output
 from unmask.serving.dialects.openai_responses.wire import ItemsQuery
 from unmask.serving.response_store import KeptResponse, ResponseStore
 from unmask.serving.tenant import tenant_of
+from unmask.shown import shown
 
 
 class ItemList(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +61,7 @@ class Kept:
         found = await self.store.find(self.owner, response_id)
         if found is None:
             raise PreviousResponseNotFoundError(
-                f"Previous response with id '{response_id}' not found.",
+                f"Previous response with id {shown(response_id)} not found.",
                 hint="Send the whole conversation as 'input'.",
                 param="previous_response_id",
             )
@@ -83,7 +84,7 @@ def page(found: KeptResponse, query: ItemsQuery) -> ItemList:
     if query.after is not None:
         place = next((place for place, item in enumerate(items) if item.id == query.after), None)
         if place is None:
-            raise InvalidValueError(f"'after': the input has no item '{query.after}'.", param="after")
+            raise InvalidValueError(f"'after': the input has no item {shown(query.after)}.", param="after")
         start = place + 1
     data = items[start : start + query.limit]
     return ItemList(
@@ -107,7 +108,7 @@ def _items(found: KeptResponse) -> list[Item]:
 
 def _not_found(response_id: str) -> ResponseNotFoundError:
     return ResponseNotFoundError(
-        f"Response with id '{response_id[:128]}' not found.",
+        f"Response with id {shown(response_id)} not found.",
         hint="It may be too old, have been created with 'store': false, or belong to another API key.",
         param="response_id",
     )

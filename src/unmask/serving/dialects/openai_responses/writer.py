@@ -45,7 +45,8 @@ class OutputWriter:
             told += item.add(part, self._own_logprobs())
         told += self._late_logprobs()
         if delta.answer is not None:
-            told += self._end("incomplete" if delta.answer.finish == "length" else "completed")
+            cut = delta.answer.finish == "length" or delta.answer.broken_off
+            told += self._end("incomplete" if cut else "completed")
         return told
 
     def _next(self, part: Part) -> OpenItem:
