@@ -74,12 +74,12 @@ class UnmaskOptions(WireModel):
     service_class: str | None = None
 
     def decoding(self) -> dict[str, Any]:
-        """The options that go into ``GenerationParams`` as they are."""
-        return {name: getattr(self, name) for name in _DECODING}
+        """The options as ``GenerationParams`` take them."""
+        as_they_are = {name: getattr(self, name) for name in _DECODING}
+        return as_they_are | {"ignore_eos": bool(self.ignore_eos), "frames": self.canvas == "frames"}
 
 
-# ``ignore_eos`` has a second name in some dialects, which settle it themselves.
-_DECODING = tuple({field.name for field in fields(GenerationParams)} & {*UnmaskOptions.model_fields} - {"ignore_eos"})
+_DECODING = tuple({field.name for field in fields(GenerationParams)} & {*UnmaskOptions.model_fields})
 
 
 class ScoringReport(msgspec.Struct, frozen=True):
