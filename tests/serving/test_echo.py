@@ -342,10 +342,10 @@ async def test_answers_without_tokens_count_as_answers():
 
 async def test_copies_do_not_repeat_very_many_scores():
     async with serving(capacity=400) as fake, aiohttp.ClientSession(fake.url) as http:
+        fake.engine.on_submit = lambda command: fake.engine.say(scored(command.request_id, 999))
         body = {"prompt": [[9] * 1000] * 3, "echo": True, "max_tokens": 0, "logprobs": 1}
         status, refusal = await post(http, body | {"n": 128})
         assert (status, refusal["error"]["param"]) == (400, "n")
-        fake.engine.on_submit = lambda command: fake.engine.say(scored(command.request_id, 999))
         assert len((await ask(http, body | {"n": 2}))["choices"]) == 6
 
 
