@@ -67,17 +67,19 @@ class TokenLogprob(msgspec.Struct, array_like=True, frozen=True):
         return not math.isnan(self.logprob)
 
 
-class Sketch(msgspec.Struct, array_like=True):
-    """What is to be seen of a canvas besides its tokens. Cells are counted from the prompt's end.
+class Frame(msgspec.Struct, array_like=True):
+    """A whole canvas as it stands after a step. Cells are counted from the prompt's end.
 
-    ``tail``: cells at its end that are masked and in blocks that are not begun; nothing is told of them. ``committed``:
-    leading cells that can no longer change. ``end``: the first cell that is no part of the answer, as far as is known.
-    ``block_length`` in cells; the ``first_block`` may have fewer, having begun in the prompt. Of each cell but the
-    tail's: the forward in which it was ``decided`` (0 as long as it is masked), the ``confidence`` of what was last
-    proposed there (0 to 1; -1 where that is not known), and as long as it is masked the likeliest token so far
-    (``guesses``, else ``NO_TOKEN``). ``edited``: cells whose token has been replaced or taken back.
+    ``tokens``: one for each cell, the mask where nothing is decided. ``tail``: cells at its end that are masked and in
+    blocks that are not begun; nothing is told of them. ``committed``: leading cells that can no longer change. ``end``:
+    the first cell that is no part of the answer, as far as is known. ``block_length`` in cells; the ``first_block`` may
+    have fewer, having begun in the prompt. Of each cell but the tail's: the forward in which it was ``decided`` (0 as
+    long as it is masked), the ``confidence`` of what was last proposed there (0 to 1; -1 where that is not known), and
+    as long as it is masked the likeliest token so far (``guesses``, else ``NO_TOKEN``). ``edited``: cells whose token
+    has been replaced or taken back.
     """
 
+    tokens: list[int]
     tail: int = 0
     committed: int = 0
     end: int | None = None
@@ -94,10 +96,9 @@ class CanvasEvent(msgspec.Struct, array_like=True):
 
     ``token_ids``: the decided prefix grew by these; they are final, end tokens excluded.
     ``finish``: set on the last event; ``ended_by_token`` says that an end token closed the text (it is counted
-    in usage, never shown). ``frame``: the whole canvas as it stands, masks included, if the request asked for
-    frames and one is due; the ``sketch`` goes with it. ``error``: (code, message) on the last event of a request that
-    did not finish. ``logprobs``: one for each of ``token_ids``, if the request asked for them; ``closing``: that of the
-    end token that closed the text.
+    in usage, never shown). ``frame``: the canvas, if the request asked for frames and one is due. ``error``: (code,
+    message) on the last event of a request that did not finish. ``logprobs``: one for each of ``token_ids``, if the
+    request asked for them; ``closing``: that of the end token that closed the text.
     """
 
     request_id: str
@@ -105,10 +106,9 @@ class CanvasEvent(msgspec.Struct, array_like=True):
     stats: RequestStats
     finish: FinishReason | None = None
     ended_by_token: bool = False
-    frame: list[int] | None = None
+    frame: Frame | None = None
     error: tuple[str, str] | None = None
     logprobs: list[TokenLogprob] | None = None
-    sketch: Sketch | None = None
     closing: TokenLogprob | None = None
 
     @property

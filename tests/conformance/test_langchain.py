@@ -17,11 +17,11 @@ OPTIONS = {
     "asyncio_default_fixture_loop_scope": "session",
     "asyncio_default_test_loop_scope": "session",
 }
-DIALECTS = [one for one in ALL if one.landed and (SUITES / f"langchain_{one.module}.py").is_file()]
+DIALECTS = [one for one in ALL if one.landed and (SUITES / f"{one.module}_in_langchain.py").is_file()]
 
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=str)
-def test_chat_model(dialect, server):
+def test_chat_model(dialect, server, tmp_path):
     """In a process of its own: it knows nothing of this repository, not even of its settings."""
     NEW.require()
     command = [NEW.program("python"), "-m", "pytest", "-c", os.devnull, "-q", "-ra", "--tb=short", "-W", "ignore"]
@@ -29,7 +29,8 @@ def test_chat_model(dialect, server):
     command += [part for name, value in OPTIONS.items() for part in ("-o", f"{name}={value}")]
     own = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTEST_ADDOPTS")}
     done = subprocess.run(
-        [*command, str(SUITES / f"langchain_{dialect.module}.py")],
+        [*command, str(SUITES / f"{dialect.module}_in_langchain.py")],
+        cwd=tmp_path,
         env=own | {"UNMASK_URL": server.url},
         capture_output=True,
         text=True,

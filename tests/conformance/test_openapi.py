@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -18,22 +19,22 @@ CHECKS = (
 )
 
 
-def draw(url: str, *options: str) -> None:
+def draw(url: str, home: Path, *options: str) -> None:
     """Let schemathesis make requests of its own; what it finds is the failure's message."""
     NEW.require()
     command = [NEW.program("schemathesis"), "run", f"{url}/openapi.json", "--checks", ",".join(CHECKS), "--no-color"]
-    found = subprocess.run([*command, "--request-timeout", "60", *options], capture_output=True, text=True)
+    found = subprocess.run([*command, "--request-timeout", "60", *options], cwd=home, capture_output=True, text=True)
     assert found.returncode == 0, found.stdout + found.stderr
 
 
-def test_drawn_requests(server):
-    draw(server.url, "--phases", "fuzzing", "--max-examples", "15", "--seed", "1")
+def test_drawn_requests(server, tmp_path):
+    draw(server.url, tmp_path, "--phases", "fuzzing", "--max-examples", "15", "--seed", "1")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", ["2", "3"])
-def test_many_drawn_requests(server, seed):
-    draw(server.url, "--phases", "coverage,fuzzing", "--max-examples", "200", "--seed", seed)
+def test_many_drawn_requests(server, seed, tmp_path):
+    draw(server.url, tmp_path, "--phases", "coverage,fuzzing", "--max-examples", "200", "--seed", seed)
 
 
 def test_every_operation_tells_of_errors_and_its_answer(server):

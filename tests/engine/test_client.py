@@ -19,7 +19,7 @@ from unmask.engine.options import EngineOptions
 from unmask.engine.process import ProcessEngine
 from unmask.engine.thread import ThreadEngine
 from unmask.errors import CheckpointNotFoundError, EngineUnavailableError, InvalidValueError
-from unmask.events import CanvasEvent, RequestStats
+from unmask.events import CanvasEvent, Frame, RequestStats
 from unmask.params import GenerationParams
 from unmask.resolve import resolve
 from unmask.terms import PLAIN
@@ -129,14 +129,14 @@ async def test_a_waiting_reader_may_give_up_and_come_back(engine):
 async def test_unread_frames_are_dropped_but_no_token_is():
     mailbox = Mailbox(["a", "b"], lambda request_id: None)
     for name, token in [("a", 1), ("b", 2), ("a", 3), ("a", 4), ("b", 5)]:
-        mailbox.put(CanvasEvent(name, [token], RequestStats(), frame=[token]))
+        mailbox.put(CanvasEvent(name, [token], RequestStats(), frame=Frame([token])))
     read = [await mailbox.get() for _ in range(5)]
     assert [(number, event.token_ids, event.frame) for number, event in read] == [
         (0, [1], None),
         (1, [2], None),
         (0, [3], None),
-        (0, [4], [4]),
-        (1, [5], [5]),
+        (0, [4], Frame([4])),
+        (1, [5], Frame([5])),
     ]
 
 
@@ -168,7 +168,7 @@ async def test_a_cancelled_task_frees_its_request(engine):
 async def test_frames_show_the_whole_canvas(engine):
     with engine.submit([request(engine, max_tokens=32, ignore_eos=True, frames=True)]) as mailbox:
         events = await read(mailbox)
-    frames = [event.frame for event in events if event.frame is not None]
+    frames = [event.frame.tokens for event in events if event.frame is not None]
     assert frames
     assert all(len(frame) == 32 for frame in frames)
     masks = [frame.count(engine.model.mask_id) for frame in frames]

@@ -1,4 +1,4 @@
-"""What frames tell of a canvas besides its tokens, and how often."""
+"""What frames tell of a canvas, and how often."""
 
 from __future__ import annotations
 
@@ -63,43 +63,43 @@ def run(loop, prompt, **params):
     ],
     ids=str,
 )
-def test_a_sketch_agrees_with_its_frame(loop, prompt, params, every_frame):
+def test_what_is_told_of_cells_agrees_with_their_tokens(loop, prompt, params, every_frame):
     events, ids = run(loop, prompt, frames=True, **params)
     assert ids == run(loop, prompt, **params)[1]
     told = committed = 0
     for event in events:
-        frame, drawn = event.frame, event.sketch
+        drawn = event.frame
         told += len(event.token_ids)
-        seen = len(frame) - drawn.tail
-        masked = [token == loop.model.mask_id for token in frame]
+        seen = len(drawn.tokens) - drawn.tail
+        masked = [token == loop.model.mask_id for token in drawn.tokens]
         assert [forward == 0 for forward in drawn.decided] == masked[:seen]
         assert all(masked[seen:])
         assert len(drawn.confidence) == len(drawn.guesses) == seen
         assert all(forward <= event.stats.forwards for forward in drawn.decided)
         assert not any(masked[: drawn.committed])
-        assert told <= drawn.committed <= len(frame)
+        assert told <= drawn.committed <= len(drawn.tokens)
         assert committed <= drawn.committed
         committed = drawn.committed
         assert all(guess == NO_TOKEN for guess, masked in zip(drawn.guesses, masked, strict=False) if not masked)
         assert all(0 <= drawn.confidence[cell] <= 1 for cell, forward in enumerate(drawn.decided) if forward)
         assert drawn.tail % drawn.block_length == 0
-        assert told <= drawn.end <= len(frame)
+        assert told <= drawn.end <= len(drawn.tokens)
     assert drawn.end == told == len(ids)
 
 
 def test_cells_tell_when_and_how_surely_they_were_decided(loop, prompt, every_frame):
     events, _ = run(loop, prompt, frames=True, rule="threshold", threshold=0.9999, max_tokens=32)
     for before, after in pairwise(events):
-        for cell, forward in enumerate(after.sketch.decided):
-            known = cell < len(before.sketch.decided)
-            if known and before.sketch.decided[cell]:
-                assert forward == before.sketch.decided[cell]
+        for cell, forward in enumerate(after.frame.decided):
+            known = cell < len(before.frame.decided)
+            if known and before.frame.decided[cell]:
+                assert forward == before.frame.decided[cell]
             elif forward:
                 assert before.stats.forwards < forward <= after.stats.forwards
-    last = events[-1].sketch
+    last = events[-1].frame
     in_forwards = [[c for c, f in zip(last.confidence, last.decided, strict=True) if f == n] for n in range(1, 99)]
     assert all(len(sure) <= 1 or min(sure) > 0.9999 for sure in in_forwards)
-    guessed = [guess for event in events[:-1] for guess in event.sketch.guesses if guess != NO_TOKEN]
+    guessed = [guess for event in events[:-1] for guess in event.frame.guesses if guess != NO_TOKEN]
     assert guessed
 
 
@@ -107,10 +107,10 @@ def test_what_is_taken_back_counts_as_edited(loop, prompt, every_frame):
     events, _ = run(loop, prompt, frames=True, rule="saber")
     taken_back = set()
     for before, after in pairwise(events):
-        was, now = before.sketch.decided, after.sketch.decided
+        was, now = before.frame.decided, after.frame.decided
         taken_back |= {cell for cell, forward in enumerate(was) if forward and forward != now[cell]}
     assert taken_back
-    assert taken_back <= set(events[-1].sketch.edited)
+    assert taken_back <= set(events[-1].frame.edited)
 
 
 def test_a_replaced_token_counts_as_edited():
@@ -121,7 +121,7 @@ def test_a_replaced_token_counts_as_edited():
     for forward, (positions, tokens) in enumerate([([2, 3], [5, 6]), ([3], [7])], 1):
         canvas.commit(positions, tokens)
         book.note(Decision(positions, tokens), forward)
-    drawn = book.sketch(blocks=1)
+    drawn = book.frame(blocks=1)
     assert drawn.decided == [1, 2]
     assert drawn.edited == [1]
     assert drawn.first_block == 2
@@ -144,5 +144,5 @@ def test_frames_come_no_more_often_than_twenty_times_a_second(loop, prompt):
     assert len(times) > 3
     assert all(later - earlier >= 0.05 for earlier, later in pairwise(times[:-1]))
     assert events[0].frame is not None
-    assert events[-1].frame[: len(ids)] == ids
+    assert events[-1].frame.tokens[: len(ids)] == ids
     assert len(times) < events[-1].stats.forwards

@@ -12,7 +12,7 @@ from unmask.answers.answer import AnswerAssembler, AnswerDelta
 from unmask.answers.reading import Reading
 from unmask.engine.completion import Completion
 from unmask.engine.text import TextDelta
-from unmask.events import FinishReason, RequestStats
+from unmask.events import FinishReason, Frame, RequestStats
 from unmask.params import GenerationParams
 from unmask.resolve import resolve
 
@@ -51,6 +51,6 @@ def deltas(
         if number == len(groups):
             text = "".join(map("".join, groups))
             completion = Completion(text, [7] * count, finish, 3, count, stats, APPLIED, stopped_by=stopped_by)
-        frame = [MODEL.mask_id] * 4 if frames else None
+        frame = Frame([MODEL.mask_id] * 4) if frames else None
         given.append(assembler.feed(TextDelta(group, [7] * len(group), stats, frame, completion)))
     return given

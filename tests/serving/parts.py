@@ -12,7 +12,7 @@ from unmask.checkpoints.directory import EMBEDDED_MODEL
 from unmask.checkpoints.prompts import PromptEncoder
 from unmask.engine.completion import TextRequest
 from unmask.engine.text import TextAssembler
-from unmask.events import CanvasEvent, RequestStats, TokenLogprob
+from unmask.events import CanvasEvent, Frame, RequestStats, TokenLogprob
 from unmask.params import GenerationParams
 from unmask.resolve import resolve
 
@@ -52,7 +52,7 @@ def deltas(
     for start, end in zip([0, *borders], [*borders, len(ids)], strict=True):
         last = end == len(ids) and start >= (borders[-1] if borders else 0)
         stats = RequestStats(forwards=len(found) + 1, blocks=1, committed=end + 1)
-        frame = [*ids[:end], MODEL.mask_id] if frames else None
+        frame = Frame([*ids[:end], MODEL.mask_id]) if frames else None
         event = CanvasEvent("0", ids[start:end], stats, finish if last else None, last and finish == "stop", frame)
         if logprobs:
             event.logprobs = [TokenLogprob(token, -float(number), []) for number, token in enumerate(ids)][start:end]

@@ -16,7 +16,7 @@ from tests.serving.fakes import finished, serving, until
 from tests.serving.wire import events
 from unmask.engine.text import CellDecoder
 from unmask.errors import InvalidValueError, QueueFullError
-from unmask.events import CanvasEvent, RequestStats
+from unmask.events import CanvasEvent, Frame, RequestStats
 from unmask.serving.dialects.openai_common.envelope import envelope
 from unmask.serving.errors import ErrorResponder
 
@@ -149,7 +149,7 @@ async def test_a_bug_in_a_stream_is_an_error_event_and_a_failure(session, monkey
     monkeypatch.setattr(CellDecoder, "decode", bug)
     async with serving() as fake:
         fake.engine.on_submit = lambda command: fake.engine.say(
-            CanvasEvent(command.request_id, [40], RequestStats(forwards=1, committed=1), frame=[40, 6])
+            CanvasEvent(command.request_id, [40], RequestStats(forwards=1, committed=1), frame=Frame([40, 6]))
         )
         body = {"prompt": "a", "stream": True, "unmask": {"canvas": "frames"}}
         with structlog.testing.capture_logs() as log:

@@ -16,7 +16,7 @@ from unmask.checkpoints.directory import EMBEDDED_MODEL
 from unmask.checkpoints.prompts import PromptEncoder
 from unmask.engine.completion import TextRequest
 from unmask.engine.text import CellDecoder, TextAssembler
-from unmask.events import CanvasEvent, RequestStats
+from unmask.events import CanvasEvent, Frame, RequestStats
 from unmask.params import GenerationParams
 from unmask.resolve import resolve
 from unmask.serving.dialects.openai_chat.stream import ChatStream
@@ -55,7 +55,7 @@ def run_events(groups: list[list[int]], frames: bool) -> list[CanvasEvent]:
                 RequestStats(forwards=number + 1, blocks=1, committed=len(given_so_far) + 1),
                 finish="stop" if last else None,
                 ended_by_token=last,
-                frame=[*given_so_far, MODEL.mask_id] if frames else None,
+                frame=Frame([*given_so_far, MODEL.mask_id]) if frames else None,
             )
         )
     return events

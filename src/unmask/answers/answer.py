@@ -8,7 +8,7 @@ from unmask.answers.parts import AnswerBuilder, Content, Part, ToolCall, ToolPie
 from unmask.answers.reading import Reading
 from unmask.engine.completion import Completion
 from unmask.engine.text import TextDelta
-from unmask.events import RequestStats, Sketch, TokenLogprob, WireFinish, wire_finish
+from unmask.events import Frame, RequestStats, TokenLogprob, WireFinish, wire_finish
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +43,14 @@ class Answer:
 class AnswerDelta:
     """What an event adds to an answer: ``parts``, none of them empty. ``answer`` is set on the last delta only.
 
-    ``stats``, ``frame`` and ``sketch`` are the event's; ``logprobs``, if the request asked for them, are those of the
-    content tokens whose text this delta completes. ``runs``, one for each of them, tells content apart that other
-    parts come between: the number of runs of content that were over before the token.
+    ``stats`` and ``frame`` are the event's; ``logprobs``, if the request asked for them, are those of the content
+    tokens whose text this delta completes. ``runs``, one for each of them, tells content apart that other parts come
+    between: the number of runs of content that were over before the token.
     """
 
     parts: list[Part]
     stats: RequestStats
-    frame: list[int] | None
-    sketch: Sketch | None
+    frame: Frame | None
     logprobs: list[TokenLogprob] | None
     answer: Answer | None
     runs: list[int] = field(default_factory=list)
@@ -90,7 +89,7 @@ class AnswerAssembler:
             self._whole.add(part)
         logprobs, runs = self._content_logprobs(delta.logprobs)
         answer = None if completion is None else self._answer(completion)
-        return AnswerDelta(parts, delta.stats, delta.frame, delta.sketch, logprobs, answer, runs)
+        return AnswerDelta(parts, delta.stats, delta.frame, logprobs, answer, runs)
 
     def _read(self, piece: str) -> list[Part]:
         if self._parser is None:

@@ -64,7 +64,7 @@ class Conversation:
             while True:
                 _, delta = await texts.next()
                 if show is not None and delta.frame is not None:
-                    show(delta.frame)
+                    show(delta.frame.tokens)
                 if delta.completion is not None:
                     return delta.completion
 

@@ -41,7 +41,7 @@ class Mailbox:
         if event.frame is not None:
             for older in reversed(self._events):
                 if older.request_id == event.request_id:
-                    older.frame = older.sketch = None
+                    older.frame = None
                     break
         self._events.append(event)
         self._arrived.set()

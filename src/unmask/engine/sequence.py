@@ -205,8 +205,7 @@ class Sequence:
         new = canvas.tokens[self._told : canvas.text_end].tolist()
         logprobs = None if self.params.logprobs is None else [self._logprobs.pop(position) for position in positions]
         self._told = canvas.text_end
-        frame = None if sketchbook is None else canvas.tokens[canvas.prompt_length :].tolist()
-        sketch = None if sketchbook is None else sketchbook.sketch(self.stats.blocks)
+        frame = None if sketchbook is None else sketchbook.frame(self.stats.blocks)
         ended_by_token = finish == "stop"
         closing = self._logprobs.get(canvas.end) if ended_by_token and canvas.end is not None else None
         if finish == "length" and self.automaton is not None:
@@ -219,6 +218,5 @@ class Sequence:
             ended_by_token,
             frame,
             logprobs=logprobs,
-            sketch=sketch,
             closing=closing,
         )

@@ -1,5 +1,5 @@
-"""What is to be seen of a canvas besides its tokens: how sure, decided when, changed again. Kept for requests that ask
-for frames, and drawn no more often than eyes can follow.
+"""What is to be seen of a canvas: its tokens, how sure, decided when, changed again. Kept for requests that ask for
+frames, and drawn no more often than eyes can follow.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from unmask.decoding.canvas import Canvas
 from unmask.decoding.windows import Decision, Outlook
-from unmask.events import NO_TOKEN, Sketch
+from unmask.events import NO_TOKEN, Frame
 from unmask.params import RULE_TRAITS, DecodingParams
 
 _SECONDS_BETWEEN_FRAMES = 1 / 20
@@ -63,23 +63,24 @@ class Sketchbook:
         self._drawn = now
         return True
 
-    def sketch(self, blocks: int) -> Sketch:
+    def frame(self, blocks: int) -> Frame:
         """The canvas as it stands, of which so many ``blocks`` are begun."""
         canvas, length = self._canvas, self._canvas.grid.block_length
         first_block = canvas.grid.block_end(self._prompt) - self._prompt
         masked = canvas.masked[self._prompt :]
         seen = max(first_block + (blocks - 1) * length, _last(~masked) + 1)
         end = canvas.limit if canvas.end is None else min(canvas.end, canvas.limit)
-        shown = slice(0, min(seen, len(masked)))
-        return Sketch(
-            tail=len(masked) - shown.stop,
+        told = slice(0, min(seen, len(masked)))
+        return Frame(
+            tokens=canvas.tokens[self._prompt :].tolist(),
+            tail=len(masked) - told.stop,
             committed=max(int(canvas.decided) - self._prompt, 0),
             end=end - self._prompt,
             block_length=length,
             first_block=first_block,
-            decided=self._decided[shown].tolist(),
-            confidence=self._confidence[shown].tolist(),
-            guesses=np.where(masked, self._guesses, NO_TOKEN)[shown].tolist(),
+            decided=self._decided[told].tolist(),
+            confidence=self._confidence[told].tolist(),
+            guesses=np.where(masked, self._guesses, NO_TOKEN)[told].tolist(),
             edited=np.flatnonzero(self._edited).tolist(),
         )
 

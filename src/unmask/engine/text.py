@@ -12,7 +12,7 @@ from unmask.checkpoints.tokenizer import Tokenizer
 from unmask.engine.client import EngineClient, Mailbox
 from unmask.engine.completion import Completion, TextRequest
 from unmask.engine.shown_tokens import ShownTokens
-from unmask.events import NO_TOKEN, CanvasEvent, RequestStats, Sketch, TokenLogprob
+from unmask.events import NO_TOKEN, CanvasEvent, Frame, RequestStats, TokenLogprob
 
 
 @dataclass(slots=True)
@@ -20,18 +20,16 @@ class TextDelta:
     """Text that can no longer change, and the token ids it came from; ``stats`` is the cost so far.
 
     ``pieces``: the text that each of ``token_ids`` made certain, then, at the end, what was held back. ``frame`` is
-    the whole canvas as it stands (ids, masks included) if the request asked for frames and one was due; ``sketch``
-    tells more of its cells. ``completion`` is set on the last delta only: all deltas put together. ``logprobs``, if
-    the request asked for them, are those of the tokens whose text this delta completes.
+    the event's. ``completion`` is set on the last delta only: all deltas put together. ``logprobs``, if the request
+    asked for them, are those of the tokens whose text this delta completes.
     """
 
     pieces: list[str]
     token_ids: list[int]
     stats: RequestStats
-    frame: list[int] | None
+    frame: Frame | None
     completion: Completion | None
     logprobs: list[TokenLogprob] | None = None
-    sketch: Sketch | None = None
 
     @property
     def text(self) -> str:
@@ -75,7 +73,7 @@ class TextAssembler:
         self._ids += ids
         logprobs = self._list_logprobs("".join(pieces), event, stopped)
         completion = self._completion(event, stopped)
-        return TextDelta(pieces, ids, event.stats, event.frame, completion, logprobs, event.sketch)
+        return TextDelta(pieces, ids, event.stats, event.frame, completion, logprobs)
 
     def _list_logprobs(self, text: str, event: CanvasEvent, stopped: str) -> list[TokenLogprob] | None:
         """Those of the tokens whose text ends with ``text``, also kept for the completion."""

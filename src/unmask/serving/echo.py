@@ -91,7 +91,7 @@ class EchoedAnswer:
         if not self._waits:
             return [self._follow(delta)]
         if delta.parts or delta.logprobs or delta.answer is not None:
-            self._held.append(replace(delta, frame=None, sketch=None))
+            self._held.append(replace(delta, frame=None))
         return []
 
     def _open(self, scores: list[TokenLogprob]) -> list[AnswerDelta]:
@@ -101,7 +101,7 @@ class EchoedAnswer:
         self._entries = entries and list(entries)
         answer = None if self._answered else self._whole(self._nothing())
         parts: list[Part] = [Content(prompt.text)] if prompt.text else []
-        return [AnswerDelta(parts, self._scoring or RequestStats(), None, None, entries, answer)]
+        return [AnswerDelta(parts, self._scoring or RequestStats(), None, entries, answer)]
 
     def _follow(self, delta: AnswerDelta) -> AnswerDelta:
         """``delta`` behind the prompt, from where its entries count; the closing end token has one too."""

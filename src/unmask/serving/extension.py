@@ -14,7 +14,7 @@ from unmask import __version__
 from unmask.answers.answer import Answer, AnswerDelta
 from unmask.engine.completion import Completion
 from unmask.engine.text import CellDecoder
-from unmask.events import FinishReason, RequestStats, Sketch
+from unmask.events import FinishReason, RequestStats
 from unmask.params import GenerationParams
 from unmask.serving.wire import WireModel
 
@@ -74,12 +74,12 @@ class UnmaskOptions(WireModel):
     service_class: str | None = None
 
     def decoding(self) -> dict[str, Any]:
-        """The options that go into ``GenerationParams`` as they are."""
-        return {name: getattr(self, name) for name in _DECODING}
+        """The options as ``GenerationParams`` take them."""
+        as_they_are = {name: getattr(self, name) for name in _DECODING}
+        return as_they_are | {"ignore_eos": bool(self.ignore_eos), "frames": self.canvas == "frames"}
 
 
-# ``ignore_eos`` has a second name in some dialects, which settle it themselves.
-_DECODING = tuple({field.name for field in fields(GenerationParams)} & {*UnmaskOptions.model_fields} - {"ignore_eos"})
+_DECODING = tuple({field.name for field in fields(GenerationParams)} & {*UnmaskOptions.model_fields})
 
 
 class ScoringReport(msgspec.Struct, frozen=True):
@@ -172,14 +172,11 @@ def report_headers(answers: Sequence[Answer]) -> dict[str, str]:
     return {f"x-unmask-{name}": str(value) for name, value in told.items()}
 
 
-_PLAIN = Sketch()  # where nothing is known of the cells but their tokens
-
-
 class CanvasFrame(msgspec.Struct, frozen=True, kw_only=True):
     """The canvas after one step. Never part of the answer.
 
     ``cells``: each cell's text, null while masked; ``tail`` more of them are masked and in blocks that are not begun.
-    ``masked``: all that are masked. ``step``: forwards so far, ``block``: blocks begun. The rest is as ``Sketch`` has
+    ``masked``: all that are masked. ``step``: forwards so far, ``block``: blocks begun. The rest is as ``Frame`` has
     it, with null for what is not known.
     """
 
@@ -203,24 +200,24 @@ class CanvasFrame(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, seq: int, delta: AnswerDelta, cells: CellDecoder) -> CanvasFrame:
         """The frame of ``delta``, the ``seq``-th of its request."""
-        assert delta.frame is not None, "none was due"
-        sketch = delta.sketch or _PLAIN
-        shown = cells.decode(delta.frame[: len(delta.frame) - sketch.tail])
+        frame = delta.frame
+        assert frame is not None, "none was due"
+        shown = cells.decode(frame.tokens[: len(frame.tokens) - frame.tail])
         return cls(
             seq=seq,
             step=delta.stats.forwards,
             block=delta.stats.blocks,
-            block_length=sketch.block_length,
-            first_block=sketch.first_block,
+            block_length=frame.block_length,
+            first_block=frame.first_block,
             cells=shown,
-            masked=shown.count(None) + sketch.tail,
-            tail=sketch.tail,
-            committed=sketch.committed,
-            end=sketch.end,
-            decided=sketch.decided,
-            confidence=[None if value < 0 else round(value, 3) for value in sketch.confidence],
-            guesses=cells.decode(sketch.guesses),
-            edited=sketch.edited,
+            masked=shown.count(None) + frame.tail,
+            tail=frame.tail,
+            committed=frame.committed,
+            end=frame.end,
+            decided=frame.decided,
+            confidence=[None if value < 0 else round(value, 3) for value in frame.confidence],
+            guesses=cells.decode(frame.guesses),
+            edited=frame.edited,
         )
 
 

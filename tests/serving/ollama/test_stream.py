@@ -91,6 +91,12 @@ def test_a_call_that_was_cut_is_not_told():
         assert [call["function"]["arguments"] for call in message["tool_calls"]] == [{"a": 1}]
 
 
+def test_arguments_that_are_no_json_are_told_as_such():
+    text = '<tool_call>{"name": "f", "arguments": {"a": x}}</tool_call>'
+    (call,) = whole([[text]])["message"]["tool_calls"]
+    assert call["function"]["arguments"] == {"INVALID_JSON": '{"a": x}'}
+
+
 def test_the_cost_is_told_in_integers():
     line = whole([["<think>", "hm", "</think>", "yes"]])
     told = {name: value for name, value in line.items() if name.endswith(("_count", "_duration"))}

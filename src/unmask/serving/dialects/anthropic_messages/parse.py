@@ -14,7 +14,6 @@ from unmask.serving.dialects.anthropic_messages.wire import (
     OutputConfig,
     ThinkingConfig,
 )
-from unmask.serving.extension import UnmaskOptions
 from unmask.serving.fields import agree
 from unmask.serving.options import decoding_options
 from unmask.serving.stop import parse_stop
@@ -24,23 +23,15 @@ _FORMAT = "output_config.format.schema"
 
 def parse(body: MessagesRequest) -> ChatRequest:
     """The meaning of ``body``. Raises ``InvalidValueError`` where fields contradict each other."""
-    options = body.unmask or UnmaskOptions()
     wanted = _format(body)
-    decoding = decoding_options(
-        options,
-        stream=bool(body.stream),
-        schema=None if wanted is None else wanted.schema_,
-        schema_name=_FORMAT,
-    )
+    schema = None if wanted is None else wanted.schema_
     params = GenerationParams(
         max_tokens=body.max_tokens,
         temperature=body.temperature,
         top_p=body.top_p,
         top_k=body.top_k,
         stop=parse_stop(body.stop_sequences),
-        ignore_eos=bool(options.ignore_eos),
-        frames=options.canvas == "frames",
-        **decoding,
+        **decoding_options(body.unmask, stream=bool(body.stream), schema=schema, schema_name=_FORMAT),
     )
     return parse_chat(body, params)
 

@@ -14,7 +14,7 @@ from msgspec import UNSET, UnsetType
 from unmask.answers.answer import Answer
 from unmask.answers.parts import ToolCall
 from unmask.engine.text import CellDecoder
-from unmask.events import TokenLogprob, wire_finish
+from unmask.events import TokenLogprob
 from unmask.serving.call_input import input_text, parse_input
 from unmask.serving.dialects.ollama.lines import CalledFunction, CalledTool, Line, Logprob, MakeLine, TopLogprob
 from unmask.serving.extension import GenerationReport
@@ -37,7 +37,7 @@ class Head:
 def encode(head: Head, answer: Answer, cells: CellDecoder) -> Line:
     """The whole answer; equal to what the lines of ``LineStream`` add up to.
 
-    A call that broke off is not told, since clients run what they are told.
+    A last call that broke off is not told: clients run what they are told.
     """
     calls = answer.tool_calls[:-1] if answer.broken_off else answer.tool_calls
     return head.write(
@@ -61,7 +61,7 @@ def ending(answer: Answer) -> dict[str, Any]:
     stats = completion.stats
     return {
         "done": True,
-        "done_reason": wire_finish(completion.finish_reason),
+        "done_reason": "length" if answer.finish == "length" else "stop",
         "total_duration": _nanoseconds(stats.total),
         "load_duration": _nanoseconds(stats.queued),
         "prompt_eval_count": completion.prompt_tokens,

@@ -12,8 +12,7 @@ from unmask.serving.chat import ChatRequest
 from unmask.serving.dialects.ollama import wire
 from unmask.serving.dialects.ollama.conversation import parse_conversation
 from unmask.serving.dialects.ollama.options import Options
-from unmask.serving.extension import UnmaskOptions
-from unmask.serving.options import decoding_options
+from unmask.serving.options import alternatives, decoding_options
 from unmask.serving.stop import parse_stop
 
 EXTENSION = "options.unmask"
@@ -61,7 +60,6 @@ def check_raw(body: wire.GenerateRequest) -> None:
 def parse_params(body: wire.AnswerRequest) -> GenerationParams:
     """What ``body`` asks for, but for limits that depend on the prompt: see ``fit``."""
     options = body.options or Options()
-    own = options.unmask or UnmaskOptions()
     schema = _ANY_OBJECT if body.format == "json" else body.format or None
     return GenerationParams(
         max_tokens=None if options.num_predict in _UNLIMITED else options.num_predict,
@@ -70,10 +68,8 @@ def parse_params(body: wire.AnswerRequest) -> GenerationParams:
         top_k=options.top_k,
         seed=options.seed,
         stop=parse_stop(options.stop),
-        ignore_eos=bool(own.ignore_eos),
-        logprobs=_logprobs(body),
-        frames=own.canvas == "frames",
-        **decoding_options(own, stream=streams(body), schema=schema, schema_name="format", at=EXTENSION),
+        logprobs=alternatives(body.top_logprobs, asked=bool(body.logprobs), by="'logprobs': true"),
+        **decoding_options(options.unmask, stream=streams(body), schema=schema, schema_name="format", at=EXTENSION),
     )
 
 
@@ -107,11 +103,3 @@ def _thinking(body: wire.AnswerRequest) -> dict[str, Any]:
     """A level is a yes, for models that know of no levels."""
     level = body.think if isinstance(body.think, str) else None
     return {"thinking": None if body.think is None else body.think is not False, "effort": level}
-
-
-def _logprobs(body: wire.AnswerRequest) -> int | None:
-    if body.logprobs:
-        return body.top_logprobs or 0
-    if body.top_logprobs:
-        raise InvalidValueError("'top_logprobs' needs 'logprobs': true.", param="top_logprobs")
-    return None

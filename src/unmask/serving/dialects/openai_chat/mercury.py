@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 from unmask.answers.answer import Answer, AnswerDelta
 from unmask.answers.parts import AnswerBuilder, Content, ToolPiece
 from unmask.engine.text import CellDecoder
-from unmask.events import WireFinish
+from unmask.events import Frame, WireFinish
 from unmask.serving import sse
 from unmask.serving.dialects.openai_chat.encode import call_id
 from unmask.serving.dialects.openai_common.encode import Head
@@ -107,7 +107,7 @@ class MercuryStream:
         if delta.answer is not None:
             return [*events, *self._last(delta.answer)]
         if delta.frame is not None:
-            events.append(self._snapshot(self._whole.content + self._noise(delta), _progress(delta)))
+            events.append(self._snapshot(self._whole.content + self._noise(delta.frame), _progress(delta.frame)))
         elif any(isinstance(part, Content) for part in delta.parts):
             events.append(self._snapshot(self._whole.content, 0.0))
         return events
@@ -139,16 +139,13 @@ class MercuryStream:
         delta = NoisyDelta("assistant", self._whole.content, [call])
         return self._chunk(NoisyChoice(delta), meta=DiffusionMeta(0.0))
 
-    def _noise(self, delta: AnswerDelta) -> str:
+    def _noise(self, frame: Frame) -> str:
         """What follows the text that can no longer change, as far as the model has come."""
-        assert delta.frame is not None
-        assert delta.sketch is not None
-        sketch = delta.sketch
         if not self._in_content:
             return ""
-        told = len(delta.frame) - sketch.tail
-        cells = range(sketch.committed, told if sketch.end is None else min(told, sketch.end))
-        texts, guesses = self._cells.prose(delta.frame[:told]), self._cells.prose(sketch.guesses)
+        told = len(frame.tokens) - frame.tail
+        cells = range(frame.committed, told if frame.end is None else min(told, frame.end))
+        texts, guesses = self._cells.prose(frame.tokens[:told]), self._cells.prose(frame.guesses)
         return "".join(_first(texts[cell], guesses[cell]) for cell in cells)
 
     def _chunk(
@@ -175,9 +172,7 @@ def _first(decided: str | None, guess: str | None) -> str:
     return _MASKED if known is None else known
 
 
-def _progress(delta: AnswerDelta) -> float:
+def _progress(frame: Frame) -> float:
     """The share of the cells told of that are decided: always less than 1 before the end."""
-    assert delta.frame is not None
-    assert delta.sketch is not None
-    decided = sum(step > 0 for step in delta.sketch.decided)
-    return round(min(decided / max(len(delta.sketch.decided), 1), 0.99), 3)
+    decided = sum(forward > 0 for forward in frame.decided)
+    return round(min(decided / max(len(frame.decided), 1), 0.99), 3)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from unmask.errors import InvalidValueError
 from unmask.serving.chat import ChatRequest
 from unmask.serving.dialects.openai_chat import wire
-from unmask.serving.dialects.openai_chat.logprobs import wanted
 from unmask.serving.dialects.openai_chat.tools import parse_choice, parse_tools
 from unmask.serving.dialects.openai_common.messages import parse_messages
-from unmask.serving.dialects.openai_common.parse import format_names, parse_params, wants_usage
+from unmask.serving.dialects.openai_common.parse import format_names, parse_effort, parse_params, wants_usage
 from unmask.serving.fields import agree
+from unmask.serving.options import alternatives
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +31,15 @@ def parse(body: wire.ChatRequest) -> ParsedChat:
         _check_snapshots(body)
     max_tokens = agree("max_tokens", body.max_tokens, "max_completion_tokens", body.max_completion_tokens)
     limit = "max_tokens" if body.max_completion_tokens is None else "max_completion_tokens"
-    effort = body.reasoning_effort
+    logprobs = alternatives(body.top_logprobs, asked=bool(body.logprobs), by="'logprobs': true")
     chat = ChatRequest(
         messages=parse_messages(body.messages),
-        params=parse_params(body, max_tokens, wanted(body), frames=snapshots),
+        params=parse_params(body, max_tokens, logprobs, frames=snapshots),
         tools=parse_tools(body.tools),
         choice=parse_choice(body.tool_choice),
         one_call=body.parallel_tool_calls is False,
-        thinking=None if effort is None else effort != "none",
-        effort=None if effort == "none" else effort,
         copies=body.n or 1,
+        **parse_effort(body.reasoning_effort),
     )
     own = {"prompt": "messages", "max_tokens": limit, "logprobs": "top_logprobs", "thinking": "reasoning_effort"}
     return ParsedChat(chat, snapshots, wants_usage(body), own | format_names(body))

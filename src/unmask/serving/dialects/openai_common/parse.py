@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from unmask.errors import InvalidValueError
 from unmask.params import GenerationParams
 from unmask.serving.dialects.openai_common.response_format import schema_of
 from unmask.serving.dialects.openai_common.wire import OpenAIRequest
-from unmask.serving.extension import UnmaskOptions
 from unmask.serving.fields import agree
 from unmask.serving.options import decoding_options
 from unmask.serving.stop import parse_stop
@@ -18,11 +18,14 @@ def parse_params(
     body: OpenAIRequest, max_tokens: int | None, logprobs: int | None, *, frames: bool = False
 ) -> GenerationParams:
     """What ``body`` asks for; ``max_tokens``, ``logprobs`` and ``frames`` have been settled by the dialect."""
-    options = body.unmask or UnmaskOptions()
     if body.stream_options is not None and not (body.stream or frames):
         raise InvalidValueError("'stream_options' needs 'stream': true.", param="stream_options")
-    ignore_eos = agree("ignore_eos", body.ignore_eos, "unmask.ignore_eos", options.ignore_eos)
-    schema = schema_of(body.response_format)
+    decoding = decoding_options(
+        body.unmask, stream=bool(body.stream), schema=schema_of(body.response_format), schema_name="response_format"
+    )
+    own = None if body.unmask is None else body.unmask.ignore_eos
+    decoding["ignore_eos"] = bool(agree("ignore_eos", body.ignore_eos, "unmask.ignore_eos", own))
+    decoding["frames"] |= frames
     return GenerationParams(
         max_tokens=max_tokens,
         min_tokens=body.min_tokens,
@@ -31,12 +34,16 @@ def parse_params(
         top_k=body.top_k,
         seed=body.seed,
         stop=parse_stop(body.stop),
-        ignore_eos=bool(ignore_eos),
         logprobs=logprobs,
         logit_bias=parse_biases(body.logit_bias) if body.logit_bias else None,
-        frames=frames or options.canvas == "frames",
-        **decoding_options(options, stream=bool(body.stream), schema=schema, schema_name="response_format"),
+        **decoding,
     )
+
+
+def parse_effort(effort: str | None) -> dict[str, Any]:
+    """Whether to reason, and how much, as ``ChatRequest`` has it: no effort means not at all."""
+    thinking = None if effort is None else effort != "none"
+    return {"thinking": thinking, "effort": effort if thinking else None}
 
 
 def format_names(body: OpenAIRequest) -> dict[str, str]:

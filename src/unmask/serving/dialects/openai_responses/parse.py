@@ -8,12 +8,14 @@ from dataclasses import replace
 from unmask.errors import InvalidValueError
 from unmask.params import GenerationParams
 from unmask.serving.chat import ChatRequest
+from unmask.serving.dialects.openai_common.parse import parse_effort
 from unmask.serving.dialects.openai_responses.conversation import chat_messages
 from unmask.serving.dialects.openai_responses.items import Item
 from unmask.serving.dialects.openai_responses.text_format import schema_of
 from unmask.serving.dialects.openai_responses.tools import parse_choice, parse_tools
 from unmask.serving.dialects.openai_responses.wire import LOGPROBS, CountRequest, ResponseRequest
-from unmask.serving.extension import UnmaskOptions
+from unmask.serving.options import alternatives, decoding_options
+from unmask.serving.stop import parse_stop
 
 
 def parse(body: ResponseRequest, previous: Sequence[Item], new: Sequence[Item]) -> ChatRequest:
@@ -33,8 +35,7 @@ def parse_prompt(body: CountRequest, previous: Sequence[Item], new: Sequence[Ite
         tools=parse_tools(body.tools),
         choice=parse_choice(body.tool_choice),
         one_call=body.parallel_tool_calls is False,
-        thinking=None if effort is None else effort != "none",
-        effort=None if effort == "none" else effort,
+        **parse_effort(effort),
     )
 
 
@@ -51,39 +52,18 @@ def own_names(body: CountRequest) -> dict[str, str]:
 
 
 def _parse_params(body: ResponseRequest) -> GenerationParams:
-    options = body.unmask or UnmaskOptions()
     if body.stream_options is not None and not body.stream:
         raise InvalidValueError("'stream_options' needs 'stream': true.", param="stream_options")
-    if options.canvas is not None and not body.stream:
-        raise InvalidValueError("'unmask.canvas' needs 'stream': true.", param="unmask.canvas")
-    decoding = options.decoding()
-    schema = schema_of(body.text)
-    if schema is not None:
-        if decoding["json_schema"] is not None:
-            raise InvalidValueError(
-                "'text.format' and 'unmask.json_schema' both say what the answer looks like.",
-                hint="Give one of them.",
-                param="unmask.json_schema",
-            )
-        decoding["json_schema"] = schema
+    told = LOGPROBS in (body.include or ())
     return GenerationParams(
         max_tokens=body.max_output_tokens,
         temperature=body.temperature,
         top_p=body.top_p,
         top_k=body.top_k,
         seed=body.seed,
-        stop=(body.stop,) if isinstance(body.stop, str) else tuple(body.stop or ()),
-        ignore_eos=bool(options.ignore_eos),
-        logprobs=_parse_logprobs(body),
-        frames=options.canvas == "frames",
-        **decoding,
+        stop=parse_stop(body.stop),
+        logprobs=alternatives(body.top_logprobs, asked=told, by=f"'include': [\"{LOGPROBS}\"]"),
+        **decoding_options(
+            body.unmask, stream=bool(body.stream), schema=schema_of(body.text), schema_name="text.format"
+        ),
     )
-
-
-def _parse_logprobs(body: ResponseRequest) -> int | None:
-    """How many alternatives are asked for with each token; None for no log-probabilities."""
-    if LOGPROBS in (body.include or ()):
-        return body.top_logprobs or 0
-    if body.top_logprobs:
-        raise InvalidValueError(f"'top_logprobs' needs 'include': [\"{LOGPROBS}\"].", param="top_logprobs")
-    return None
