@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -13,14 +14,13 @@ from unmask.serving.admission import Admission
 from unmask.serving.body import JsonRoute
 from unmask.serving.connection import unless_disconnected
 from unmask.serving.description import EVENTS, responses
-from unmask.serving.dialects.openai_common.encode import Head, json_response
+from unmask.serving.dialects.openai_common.encode import Head, respond
 from unmask.serving.dialects.openai_common.envelope import ErrorEnvelope
 from unmask.serving.dialects.openai_completions.encode import encode
 from unmask.serving.dialects.openai_completions.parse import ParsedCompletion, parse
 from unmask.serving.dialects.openai_completions.stream import CompletionStream
 from unmask.serving.dialects.openai_completions.wire import CompletionRequest, CompletionResponse
 from unmask.serving.echo import EchoedPrompt, admit_echoed
-from unmask.serving.extension import report_headers
 from unmask.serving.fields import field_names
 from unmask.serving.served_model import Served, ServedModel
 from unmask.serving.sse import EventStream
@@ -48,7 +48,7 @@ async def create_completion(body: CompletionRequest, request: Request, model: Se
         return EventStream(admission, encoder, request.app.state.settings.keep_alive_seconds)
     with admission.running():
         answers = await unless_disconnected(request.receive, admission.answers())
-        return json_response(encode(head, answers, parsed.copies, model.cells), report_headers(answers))
+        return await respond(partial(encode, head, answers, parsed.copies, model.cells), answers)
 
 
 async def _admit(
