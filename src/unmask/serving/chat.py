@@ -48,7 +48,7 @@ async def encode_chat(model: ServedModel, chat: ChatRequest) -> list[int]:
     ``thinking`` or ``effort`` that is not the model's to choose, or a ``prefill`` that would be reasoning, and what
     ``ChatTemplate.encode`` raises.
     """
-    model.check_count(chat.copies, "n")
+    model.places.check(chat.copies, "n")
     check_tools(chat.tools, chat.choice)
     variables: dict[str, Any] = {}
     if chat.thinking is not None:
@@ -64,7 +64,7 @@ async def encode_chat(model: ServedModel, chat: ChatRequest) -> list[int]:
 async def admit_chat(
     model: ServedModel, chat: ChatRequest, prompt: list[int], variant: ModelInfo, tenant: str
 ) -> Admission:
-    """``chat``, checked, with its ``prompt`` from ``encode_chat``. Raises what ``ServedModel.admit`` raises."""
+    """``chat``, checked, with its ``prompt`` from ``encode_chat``. Raises what ``ServedModel.requests`` raises."""
     form = _form(model, chat)
     reading = Reading(
         syntax=model.syntax,
@@ -76,7 +76,9 @@ async def admit_chat(
     )
     with _blaming_tools(form):
         params = replace(chat.params, **form)
-        return await model.admit([prompt], params, variant, tenant, reading=reading, copies=chat.copies)
+        shown, copies = reading.shown, chat.copies
+        requests = await model.requests([prompt], params, variant, tenant, shown=shown, copies=copies)
+    return Admission(model, requests, reading)
 
 
 def _form(model: ServedModel, chat: ChatRequest) -> dict[str, Any]:

@@ -86,8 +86,8 @@ async def _admit_raw(
     check_raw(body)
     (prompt,) = await model.encode_texts([text])
     params = fit(parse_params(body), body.options, prompt, variant)
-    admitted = model.admit([prompt], params, variant, tenant_of(request, None))
-    return await unless_disconnected(request.receive, admitted)
+    checked = model.requests([prompt], params, variant, tenant_of(request, None))
+    return Admission(model, await unless_disconnected(request.receive, checked))
 
 
 async def _answer(

@@ -36,7 +36,7 @@ async def create_completion(body: CompletionRequest, request: Request, model: Se
     parsed = parse(body)
     prompts_given = len(parsed.texts) + len(parsed.ids)
     with field_names(**parsed.names):
-        model.check_count(prompts_given * parsed.answers_each, "prompt" if prompts_given > 1 else "n")
+        model.places.check(prompts_given * parsed.answers_each, "prompt" if prompts_given > 1 else "n")
         for ids in parsed.ids:
             model.check_length(ids, "prompt")
         prompts = [model.tokenizer.check_ids(ids) for ids in parsed.ids] or await model.encode_texts(parsed.texts)
@@ -55,7 +55,8 @@ async def _admit(
     model: ServedModel, prompts: list[list[int]], parsed: ParsedCompletion, variant: ModelInfo, tenant: str
 ) -> Admission:
     if not parsed.echo:
-        return await model.admit(prompts, parsed.params, variant, tenant, copies=parsed.copies)
+        requests = await model.requests(prompts, parsed.params, variant, tenant, copies=parsed.copies)
+        return Admission(model, requests)
     texts: Sequence[str | None] = parsed.texts or [None] * len(prompts)
     shown = await asyncio.to_thread(
         lambda: [EchoedPrompt.of(model.tokenizer, ids, text) for ids, text in zip(prompts, texts, strict=True)]
