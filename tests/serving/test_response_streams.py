@@ -11,7 +11,7 @@ from tests.serving.parts import TOKENIZER, cuts, deltas
 from tests.serving.responses import assembled, response_events, texts_of
 from unmask.engine.text import CellDecoder
 from unmask.errors import EngineFaultError, QueueFullError
-from unmask.serving.dialects.openai_common.encode import Head
+from unmask.serving.dialects.openai_common.head import Head
 from unmask.serving.dialects.openai_responses.draft import Draft
 from unmask.serving.dialects.openai_responses.response import begin
 from unmask.serving.dialects.openai_responses.stream import ResponseEvents

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import msgspec
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from unmask.params import ModelInfo
 from unmask.serving.admission import Admission
-from unmask.serving.body import JsonRoute
+from unmask.serving.body import JsonRoute, json_response
 from unmask.serving.chat import ChatRequest, admit_chat, encode_chat
 from unmask.serving.connection import unless_disconnected
 from unmask.serving.description import Json, responses, schema_of
@@ -97,13 +96,9 @@ async def _answer(
         return EventStream(admission, LineStream(head, model.cells), request.app.state.settings.keep_alive_seconds)
     with admission.running():
         (answer,) = await unless_disconnected(request.receive, admission.answers())
-        return _json(encode(head, answer, model.cells), report_headers([answer]))
+        return json_response(encode(head, answer, model.cells), report_headers([answer]))
 
 
 def _loaded(head: Head, body: wire.AnswerRequest) -> Response:
     """What is answered to a request for nothing: the model is there, and stays, whatever ``keep_alive`` says."""
-    return _json(head.write(done=True, done_reason="unload" if unloads(body.keep_alive) else "load"))
-
-
-def _json(line: Line, headers: dict[str, str] | None = None) -> Response:
-    return Response(msgspec.json.encode(line), headers=headers, media_type="application/json")
+    return json_response(head.write(done=True, done_reason="unload" if unloads(body.keep_alive) else "load"))

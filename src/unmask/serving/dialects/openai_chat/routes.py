@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from unmask.serving.body import JsonRoute
+from unmask.serving.body import JsonRoute, json_response
 from unmask.serving.chat import admit_chat, encode_chat
 from unmask.serving.connection import unless_disconnected
 from unmask.serving.description import EVENTS, responses
@@ -14,8 +14,8 @@ from unmask.serving.dialects.openai_chat.mercury import MercuryStream
 from unmask.serving.dialects.openai_chat.parse import ParsedChat, parse
 from unmask.serving.dialects.openai_chat.stream import ChatStream
 from unmask.serving.dialects.openai_chat.wire import ChatCompletion, ChatRequest
-from unmask.serving.dialects.openai_common.encode import Head, json_response
 from unmask.serving.dialects.openai_common.envelope import ErrorEnvelope
+from unmask.serving.dialects.openai_common.head import Head
 from unmask.serving.extension import report_headers
 from unmask.serving.fields import field_names
 from unmask.serving.served_model import Served, ServedModel
@@ -35,7 +35,7 @@ async def create_chat_completion(body: ChatRequest, request: Request, model: Ser
         admission = await unless_disconnected(
             request.receive, admit_chat(model, parsed.chat, prompt, variant, tenant_of(request, body.user))
         )
-    head = Head.new("chatcmpl", name)
+    head = Head.new("chatcmpl-", name)
     if body.stream or parsed.snapshots:
         encoder = _encoder(head, model, parsed)
         return EventStream(admission, encoder, request.app.state.settings.keep_alive_seconds)

@@ -14,8 +14,8 @@ from unmask.answers.parts import Content, Part
 from unmask.engine.text import CellDecoder
 from unmask.events import TokenLogprob, WireFinish
 from unmask.serving import sse
-from unmask.serving.dialects.openai_common.encode import Head
 from unmask.serving.dialects.openai_common.envelope import envelope
+from unmask.serving.dialects.openai_common.head import Head
 from unmask.serving.dialects.openai_common.wire import Chunk, Usage
 from unmask.serving.errors import Problem
 from unmask.serving.extension import CanvasFrame, FrameExtension, GenerationReport

@@ -10,11 +10,11 @@ from starlette.responses import Response
 
 from unmask.params import ModelInfo
 from unmask.serving.admission import Admission
-from unmask.serving.body import JsonRoute
+from unmask.serving.body import JsonRoute, json_response
 from unmask.serving.connection import unless_disconnected
 from unmask.serving.description import EVENTS, responses
-from unmask.serving.dialects.openai_common.encode import Head, json_response
 from unmask.serving.dialects.openai_common.envelope import ErrorEnvelope
+from unmask.serving.dialects.openai_common.head import Head
 from unmask.serving.dialects.openai_completions.encode import encode
 from unmask.serving.dialects.openai_completions.parse import ParsedCompletion, parse
 from unmask.serving.dialects.openai_completions.stream import CompletionStream
@@ -42,7 +42,7 @@ async def create_completion(body: CompletionRequest, request: Request, model: Se
         prompts = [model.tokenizer.check_ids(ids) for ids in parsed.ids] or await model.encode_texts(parsed.texts)
         tenant = tenant_of(request, body.user)
         admission = await unless_disconnected(request.receive, _admit(model, prompts, parsed, variant, tenant))
-    head = Head.new("cmpl", name)
+    head = Head.new("cmpl-", name)
     if body.stream:
         encoder = CompletionStream(head, model.cells, include_usage=parsed.include_usage, copies=parsed.copies)
         return EventStream(admission, encoder, request.app.state.settings.keep_alive_seconds)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from unmask.serving.dialects.openai_common.logprobs import Logprob
 from unmask.serving.dialects.openai_responses.items import OutputItem, OutputText, ReasoningText
 from unmask.serving.dialects.openai_responses.response import Response
 from unmask.serving.extension import FrameExtension
+from unmask.serving.logprobs import Logprob
 
 
 class Event(msgspec.Struct, kw_only=True, tag_field="type"):

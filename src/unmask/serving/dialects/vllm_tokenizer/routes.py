@@ -9,9 +9,8 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from unmask.errors import InvalidValueError
-from unmask.serving.body import JsonRoute
+from unmask.serving.body import JsonRoute, json_response
 from unmask.serving.description import responses
-from unmask.serving.dialects.openai_common.encode import json_response
 from unmask.serving.dialects.openai_common.envelope import ErrorEnvelope
 from unmask.serving.dialects.openai_common.messages import parse_messages
 from unmask.serving.dialects.vllm_tokenizer.wire import DetokenizeRequest, Text, TokenizeRequest, Tokens
