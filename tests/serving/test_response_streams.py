@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.conformance.vendor_schemas import check_event
 from tests.serving.parts import TOKENIZER, cuts, deltas
 from tests.serving.responses import assembled, response_events, texts_of
 from unmask.engine.text import CellDecoder
@@ -98,23 +99,15 @@ def test_log_probabilities_stay_with_their_text(cut):
     assert [number for number in told if number in shown] == shown
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(cut=cuts(), finish=finishes, logprobs=st.booleans())
-def test_every_event_is_in_the_schema(check, openapi, cut, finish, logprobs):
-    names = event_schemas(openapi)
+def test_every_event_is_in_the_schema(cut, finish, logprobs):
     for event in streamed(*cut, finish=finish, logprobs=logprobs):
-        check(event, names[event["type"]])
-
-
-def event_schemas(openapi: dict) -> dict[str, str]:
-    """Names of schemas, by the type of the event that they describe."""
-    schemas = openapi["components"]["schemas"]
-    choices = [choice["$ref"].rpartition("/")[2] for choice in schemas["ResponseStreamEvent"]["anyOf"]]
-    return {schemas[name]["properties"]["type"]["enum"][0]: name for name in choices}
+        check_event(event)
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
-def test_items_come_in_the_order_of_the_answer(check, openapi, size):
+def test_items_come_in_the_order_of_the_answer(size):
     ids = TOKENIZER.encode_text(TALK)
     events = streamed(ids, list(range(size, len(ids), size)), logprobs=True)
     output = events[-1]["response"]["output"]
@@ -125,9 +118,8 @@ def test_items_come_in_the_order_of_the_answer(check, openapi, size):
         tokens = "".join(entry["token"] for entry in item["content"][0]["logprobs"])
         assert own in tokens
         assert other not in tokens
-    names = event_schemas(openapi)
     for event in events:
-        check(event, names[event["type"]])
+        check_event(event)
 
 
 def test_frames_are_events_of_their_own():
@@ -144,7 +136,7 @@ def test_an_answer_without_words_is_an_empty_message():
     assert (item["type"], item["content"][0]["text"], item["status"]) == ("message", "", "completed")
 
 
-def test_an_error_ends_the_stream_and_tells_how_far_it_came(check, openapi):
+def test_an_error_ends_the_stream_and_tells_how_far_it_came():
     stream = ResponseEvents(draft(), CELLS)
     ids = TOKENIZER.encode_text("word word word")
     sent = [*stream.start(), *stream.step(0, deltas(ids, [2])[0])]
@@ -157,9 +149,8 @@ def test_an_error_ends_the_stream_and_tells_how_far_it_came(check, openapi):
     (item,) = response["output"]
     assert item["status"] == "incomplete"
     assert item["content"][0]["text"] == TOKENIZER.decode(ids[:2])
-    names = event_schemas(openapi)
     for event in events:
-        check(event, names[event["type"]])
+        check_event(event)
 
 
 def test_a_full_queue_is_a_rate_limit():
