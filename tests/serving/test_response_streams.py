@@ -15,7 +15,7 @@ from unmask.errors import EngineFaultError, QueueFullError
 from unmask.serving.dialects.openai_common.head import Head
 from unmask.serving.dialects.openai_responses.draft import Draft
 from unmask.serving.dialects.openai_responses.response import begin
-from unmask.serving.dialects.openai_responses.stream import ResponseEvents
+from unmask.serving.dialects.openai_responses.stream import ResponseStream
 from unmask.serving.dialects.openai_responses.wire import ResponseRequest
 from unmask.serving.errors import Problem
 
@@ -35,7 +35,7 @@ def draft() -> Draft:
 
 
 def streamed(ids, borders, **options) -> list[dict]:
-    stream = ResponseEvents(draft(), CELLS)
+    stream = ResponseStream(draft(), CELLS)
     sent = stream.start()
     for delta in deltas(ids, borders, **options):
         sent += stream.step(0, delta)
@@ -137,7 +137,7 @@ def test_an_answer_without_words_is_an_empty_message():
 
 
 def test_an_error_ends_the_stream_and_tells_how_far_it_came():
-    stream = ResponseEvents(draft(), CELLS)
+    stream = ResponseStream(draft(), CELLS)
     ids = TOKENIZER.encode_text("word word word")
     sent = [*stream.start(), *stream.step(0, deltas(ids, [2])[0])]
     sent.append(stream.fail(Problem.of(EngineFaultError("The engine stumbled."))))
@@ -154,6 +154,6 @@ def test_an_error_ends_the_stream_and_tells_how_far_it_came():
 
 
 def test_a_full_queue_is_a_rate_limit():
-    stream = ResponseEvents(draft(), CELLS)
+    stream = ResponseStream(draft(), CELLS)
     failed = response_events(stream.fail(Problem.of(QueueFullError("Full."))))[-1]
     assert failed["response"]["error"]["code"] == "rate_limit_exceeded"

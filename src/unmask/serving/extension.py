@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import fields
 from typing import Annotated, Any, Literal
@@ -14,7 +15,7 @@ from unmask import __version__
 from unmask.answers.answer import Answer, AnswerDelta
 from unmask.engine.completion import Completion
 from unmask.engine.text import CellDecoder
-from unmask.events import FinishReason, RequestStats
+from unmask.events import FinishReason, Frame, RequestStats
 from unmask.params import GenerationParams
 from unmask.serving.wire import WireModel
 
@@ -198,15 +199,13 @@ class CanvasFrame(msgspec.Struct, frozen=True, kw_only=True):
     v: int = 1
 
     @classmethod
-    def of(cls, seq: int, delta: AnswerDelta, cells: CellDecoder) -> CanvasFrame:
-        """The frame of ``delta``, the ``seq``-th of its request."""
-        frame = delta.frame
-        assert frame is not None, "none was due"
+    def of(cls, seq: int, frame: Frame, stats: RequestStats, cells: CellDecoder) -> CanvasFrame:
+        """``frame``, the ``seq``-th of its request, which has cost ``stats`` so far."""
         shown = cells.decode(frame.tokens[: len(frame.tokens) - frame.tail])
         return cls(
             seq=seq,
-            step=delta.stats.forwards,
-            block=delta.stats.blocks,
+            step=stats.forwards,
+            block=stats.blocks,
             block_length=frame.block_length,
             first_block=frame.first_block,
             cells=shown,
@@ -225,6 +224,21 @@ class FrameExtension(msgspec.Struct, frozen=True):
     """The ``unmask`` object of a chunk that carries a canvas frame."""
 
     canvas: CanvasFrame
+
+
+class FrameWriter:
+    """Writes the canvas frames of one response, numbered for each of its answers."""
+
+    def __init__(self, cells: CellDecoder) -> None:
+        self._cells = cells
+        self._written: Counter[int] = Counter()
+
+    def write(self, number: int, delta: AnswerDelta) -> list[FrameExtension]:
+        """The frame in ``delta`` of answer ``number``, if there is one."""
+        if delta.frame is None:
+            return []
+        self._written[number] += 1
+        return [FrameExtension(CanvasFrame.of(self._written[number], delta.frame, delta.stats, self._cells))]
 
 
 def _milliseconds(seconds: float) -> float:

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from unmask.params import ModelInfo
 from unmask.serving.admission import Admission
 from unmask.serving.body import JsonRoute, json_response
-from unmask.serving.chat import ChatRequest, admit_chat, encode_chat
+from unmask.serving.chat import Chat, admit_chat, encode_chat
 from unmask.serving.connection import unless_disconnected
 from unmask.serving.description import Json, responses, schema_of
 from unmask.serving.dialects.ollama import wire
@@ -71,7 +71,7 @@ async def generate(body: wire.GenerateRequest, request: Request, model: Served) 
 
 
 async def _admit_chat(
-    model: ServedModel, chat: ChatRequest, body: wire.AnswerRequest, variant: ModelInfo, request: Request
+    model: ServedModel, chat: Chat, body: wire.AnswerRequest, variant: ModelInfo, request: Request
 ) -> Admission:
     prompt = await encode_chat(model, chat)
     chat = replace(chat, params=fit(chat.params, body.options, prompt, variant))

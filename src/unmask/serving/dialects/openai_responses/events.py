@@ -146,7 +146,7 @@ class ArgumentsDone(Event, tag="response.function_call_arguments.done"):
     arguments: str
 
 
-class CanvasEvent(Event, tag="keepalive"):
+class CanvasShown(Event, tag="keepalive"):
     """The whole canvas after a step: no part of the answer.
 
     Of the types that OpenAI's libraries know, this is the one that means nothing; at one that it does not know, its

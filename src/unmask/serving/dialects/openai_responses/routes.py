@@ -19,7 +19,7 @@ from unmask.serving.dialects.openai_responses.draft import Draft
 from unmask.serving.dialects.openai_responses.input import parse_input
 from unmask.serving.dialects.openai_responses.kept import Deletion, ItemList, Kept, page
 from unmask.serving.dialects.openai_responses.parse import own_names, parse, parse_prompt
-from unmask.serving.dialects.openai_responses.stream import ResponseEvents
+from unmask.serving.dialects.openai_responses.stream import ResponseStream
 from unmask.serving.dialects.openai_responses.wire import CountRequest, ItemsQuery, ResponseRequest, RetrieveQuery
 from unmask.serving.extension import report_headers
 from unmask.serving.fields import field_names
@@ -54,7 +54,7 @@ async def create_response(body: ResponseRequest, request: Request, model: Served
     if body.stream:
         seconds = request.app.state.settings.keep_alive_seconds
         return EventStream(
-            admission, ResponseEvents(draft, model.cells), seconds, lambda: draft.keep(kept.store, kept.owner)
+            admission, ResponseStream(draft, model.cells), seconds, lambda: draft.keep(kept.store, kept.owner)
         )
     with admission.running():
         answer = await unless_disconnected(request.receive, draft.read(admission))
