@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.conformance.vendor_schemas import check_event
 from tests.serving.parts import TOKENIZER, cuts, deltas
 from tests.serving.responses import assembled, response_events, texts_of
+from tests.serving.wire import sent
 from unmask.engine.text import CellDecoder
 from unmask.errors import EngineFaultError, QueueFullError
 from unmask.serving.dialects.openai_common.head import Head
@@ -35,11 +36,7 @@ def draft() -> Draft:
 
 
 def streamed(ids, borders, **options) -> list[dict]:
-    stream = ResponseStream(draft(), CELLS)
-    sent = stream.start()
-    for delta in deltas(ids, borders, **options):
-        sent += stream.step(0, delta)
-    return response_events(b"".join([*sent, *stream.end()]))
+    return response_events(sent(ResponseStream(draft(), CELLS), deltas(ids, borders, **options)))
 
 
 def whole(ids, borders, **options) -> dict:
@@ -139,9 +136,9 @@ def test_an_answer_without_words_is_an_empty_message():
 def test_an_error_ends_the_stream_and_tells_how_far_it_came():
     stream = ResponseStream(draft(), CELLS)
     ids = TOKENIZER.encode_text("word word word")
-    sent = [*stream.start(), *stream.step(0, deltas(ids, [2])[0])]
-    sent.append(stream.fail(Problem.of(EngineFaultError("The engine stumbled."))))
-    *_, error, failed = events = response_events(b"".join(sent))
+    told = [*stream.start(), *stream.step(0, deltas(ids, [2])[0])]
+    told.append(stream.fail(Problem.of(EngineFaultError("The engine stumbled."))))
+    *_, error, failed = events = response_events(b"".join(told))
     assert (error["code"], error["message"], error["param"]) == ("engine_fault", "The engine stumbled.", None)
     response = failed["response"]
     assert (response["status"], response["store"]) == ("failed", False)

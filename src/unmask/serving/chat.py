@@ -58,7 +58,7 @@ async def encode_chat(model: ServedModel, chat: Chat) -> list[int]:
     if chat.effort is not None:
         _check_effort(model, chat)
         variables["reasoning_effort"] = chat.effort
-    prompt = await model.encode_chat(chat.messages, [_told(tool) for tool in chat.offered], **variables)
+    prompt = await model.encode_messages(chat.messages, [_told(tool) for tool in chat.offered], **variables)
     return [*prompt, *await _prefilled(model, prompt, chat.prefill)] if chat.prefill else prompt
 
 

@@ -85,7 +85,7 @@ class ServedModel:
                 f"{len(ids)} token ids; {self.name} has room for {room}.", hint="Send fewer.", param=param
             )
 
-    async def encode_chat(
+    async def encode_messages(
         self, messages: list[dict[str, Any]], tools: Sequence[dict[str, Any]] = (), **variables: Any
     ) -> list[int]:
         """Prompt ids of a conversation. Runs in a thread: long prompts must not hold up other requests."""
@@ -96,7 +96,7 @@ class ServedModel:
         return self.syntax.opened_by(self.tokenizer.decode(prompt[-_TAIL:], keep_special=True))
 
     async def encode_texts(self, texts: list[str], *, add_begin: bool = True) -> list[list[int]]:
-        """Prompt ids of plain texts, in a thread like ``encode_chat``."""
+        """Prompt ids of plain texts, in a thread like ``encode_messages``."""
         encode = partial(self.tokenizer.encode_text, add_begin=add_begin)
         return await asyncio.to_thread(lambda: [encode(text) for text in texts])
 

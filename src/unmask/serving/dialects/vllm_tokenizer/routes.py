@@ -35,7 +35,7 @@ async def _encode(body: TokenizeRequest, model: ServedModel) -> list[int]:
         return (await model.encode_texts([body.prompt], add_begin=body.add_special_tokens is not False))[0]
     if body.add_special_tokens:
         raise InvalidValueError("The chat template sets special tokens itself.", param="add_special_tokens")
-    return await model.encode_chat(parse_messages(body.messages or []))
+    return await model.encode_messages(parse_messages(body.messages or []))
 
 
 @router.post("/detokenize", responses=responses(ErrorEnvelope, Text))
