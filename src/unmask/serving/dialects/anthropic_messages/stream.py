@@ -31,7 +31,8 @@ from unmask.serving.dialects.anthropic_messages.events import (
 )
 from unmask.serving.dialects.anthropic_messages.message import Block, Message, Text, Thinking, ToolUse, Usage
 from unmask.serving.errors import Problem
-from unmask.serving.extension import FrameWriter, GenerationReport
+from unmask.serving.extension import GenerationReport
+from unmask.serving.frames import FrameWriter
 
 
 class MessageStream:

@@ -15,7 +15,7 @@ from unmask.serving.dialects.ollama.encode import Head, call, encode_logprobs, e
 from unmask.serving.dialects.ollama.envelope import envelope
 from unmask.serving.dialects.ollama.lines import CalledTool
 from unmask.serving.errors import Problem
-from unmask.serving.extension import FrameExtension, FrameWriter
+from unmask.serving.frames import FrameExtension, FrameWriter
 
 
 class LineStream:

@@ -17,7 +17,8 @@ from unmask.serving.dialects.openai_common.envelope import envelope
 from unmask.serving.dialects.openai_common.head import Head
 from unmask.serving.dialects.openai_common.wire import Chunk, Usage
 from unmask.serving.errors import Problem
-from unmask.serving.extension import FrameExtension, FrameWriter, GenerationReport
+from unmask.serving.extension import GenerationReport
+from unmask.serving.frames import FrameExtension, FrameWriter
 
 Logprobs = list[TokenLogprob]
 

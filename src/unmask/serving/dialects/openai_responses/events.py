@@ -6,7 +6,7 @@ import msgspec
 
 from unmask.serving.dialects.openai_responses.items import OutputItem, OutputText, ReasoningText
 from unmask.serving.dialects.openai_responses.response import Response
-from unmask.serving.extension import FrameExtension
+from unmask.serving.frames import FrameExtension
 from unmask.serving.logprobs import Logprob
 
 

@@ -12,7 +12,7 @@ from unmask.serving.dialects.openai_responses.draft import Draft
 from unmask.serving.dialects.openai_responses.events import Event
 from unmask.serving.dialects.openai_responses.response import fail
 from unmask.serving.errors import Problem
-from unmask.serving.extension import FrameWriter
+from unmask.serving.frames import FrameWriter
 
 
 class ResponseStream:
