@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from unmask.errors import InvalidValueError
-from unmask.serving.chat import split_prefill
+from unmask.serving.chat import split_prefill, template_call
 from unmask.serving.dialects.anthropic_messages.blocks import (
     Block,
     Message,
@@ -83,10 +83,7 @@ def _assistant(blocks: list[Block], called: dict[str, str]) -> Turn:
     calls = [block for block in blocks if isinstance(block, ToolUseBlock)]
     if calls:
         called |= {call.id: call.name for call in calls}
-        turn["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.input}}
-            for call in calls
-        ]
+        turn["tool_calls"] = [template_call(call.id, call.name, call.input) for call in calls]
     return turn
 
 
