@@ -33,6 +33,7 @@ from unmask.resolve import resolve
 from unmask.serving.admission import Admission
 from unmask.serving.ledger import current_ledger
 from unmask.serving.service_rate import ServiceRate
+from unmask.shown import shown
 from unmask.terms import NO_TIMEOUTS, Timeouts, resolve_terms
 
 _TAIL = 16  # tokens at the end of a prompt, among which a marker that ends it lies
@@ -75,7 +76,7 @@ class ServedModel:
         name = self.name if name is None else name
         if name not in self.variants:
             served = ", ".join(f"'{variant}'" for variant in self.variants)
-            raise ModelNotFoundError(f"Model '{name[:100]}' is not served here.", hint=f"Use {served}.", param="model")
+            raise ModelNotFoundError(f"Model {shown(name)} is not served here.", hint=f"Use {served}.", param="model")
         return name, self.variants[name]
 
     def check_alive(self) -> None:
