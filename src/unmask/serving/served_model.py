@@ -29,6 +29,7 @@ from unmask.params import Constraint, GenerationParams, ModelInfo
 from unmask.resolve import resolve
 from unmask.serving.ledger import current_ledger
 from unmask.serving.places import Places
+from unmask.shown import shown
 from unmask.terms import NO_TIMEOUTS, Timeouts, resolve_terms
 
 _TAIL = 16  # tokens at the end of a prompt, among which a marker that ends it lies
@@ -69,7 +70,7 @@ class ServedModel:
         name = self.name if name is None else name
         if name not in self.variants:
             served = ", ".join(f"'{variant}'" for variant in self.variants)
-            raise ModelNotFoundError(f"Model '{name[:100]}' is not served here.", hint=f"Use {served}.", param="model")
+            raise ModelNotFoundError(f"Model {shown(name)} is not served here.", hint=f"Use {served}.", param="model")
         return name, self.variants[name]
 
     def check_alive(self) -> None:
