@@ -75,8 +75,8 @@ async def admit_chat(model: ServedModel, chat: Chat, prompt: list[int], variant:
     )
     with _blaming_tools(form):
         params = replace(chat.params, **form)
-        shown, copies = reading.shown, chat.copies
-        requests = await model.requests([prompt], params, variant, tenant, shown=shown, copies=copies)
+        markers, copies = reading.shown, chat.copies
+        requests = await model.requests([prompt], params, variant, tenant, markers=markers, copies=copies)
     return Admission(model, requests, reading)
 
 

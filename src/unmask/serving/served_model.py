@@ -108,12 +108,13 @@ class ServedModel:
         variant: ModelInfo,
         tenant: str = "",
         *,
-        shown: tuple[str, ...] = (),
+        markers: tuple[str, ...] = (),
         copies: int = 1,
     ) -> list[TextRequest]:
-        """Check ``params`` for each prompt of ``tenant``, to be answered ``copies`` times; special tokens ``shown`` are
-        part of the answers' text. Raises what ``resolve`` and ``resolve_terms`` raise, ``InsufficientScopeError`` or
-        ``EngineUnavailableError``. What the answer must look like is compiled in a thread of its own.
+        """Check ``params`` for each prompt of ``tenant``, to be answered ``copies`` times; ``markers`` are part of the
+        text even if they are special tokens. Raises what ``resolve`` and ``resolve_terms`` raise,
+        ``InsufficientScopeError`` or ``EngineUnavailableError``. What the answer must look like is compiled in a thread
+        of its own.
 
         A prompt's copies stand next to each other; each has a seed of its own, counted on from the one that was given.
         """
@@ -121,7 +122,7 @@ class ServedModel:
         constraint = await self._constraint(params)
         seeds = [_seed(params.seed, copy) for copy in range(copies)]
         requests = [
-            self._request(prompt, replace(params, seed=seed), variant, tenant, constraint, shown)
+            self._request(prompt, replace(params, seed=seed), variant, tenant, constraint, markers)
             for prompt in prompts
             for seed in seeds
         ]
@@ -154,13 +155,13 @@ class ServedModel:
         variant: ModelInfo,
         tenant: str,
         constraint: Constraint | None,
-        shown: tuple[str, ...],
+        markers: tuple[str, ...],
     ) -> TextRequest:
         if not prompt:
             raise InvalidValueError("The prompt is empty.", hint="Give at least one token.", param="prompt")
         decoding = resolve(params, variant, len(prompt), constraint)
         terms = resolve_terms(params, variant, decoding, self._timeouts, tenant)
-        return TextRequest(prompt, decoding, params.stop or (), terms, shown)
+        return TextRequest(prompt, decoding, params.stop or (), terms, markers)
 
 
 def _seed(first: int | None, copy: int) -> int | None:

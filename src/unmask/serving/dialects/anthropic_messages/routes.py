@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from unmask.params import GenerationParams
-from unmask.serving.body import JsonRoute, json_response
+from unmask.serving.body import JsonRoute
 from unmask.serving.chat import admit_chat, encode_chat
 from unmask.serving.connection import unless_disconnected
 from unmask.serving.description import EVENTS, responses
@@ -19,11 +20,11 @@ from unmask.serving.dialects.anthropic_messages.parse import names, parse, parse
 from unmask.serving.dialects.anthropic_messages.stream import MessageStream
 from unmask.serving.dialects.anthropic_messages.tools import eager_tools
 from unmask.serving.dialects.anthropic_messages.wire import CountRequest, MessagesRequest
-from unmask.serving.extension import report_headers
 from unmask.serving.fields import field_names
 from unmask.serving.served_model import Served
 from unmask.serving.sse import EventStream
 from unmask.serving.tenant import tenant_of
+from unmask.serving.whole import respond
 
 _EAGER = "fine-grained-tool-streaming"  # the name of a beta, with a date
 
@@ -49,7 +50,7 @@ async def create_message(body: MessagesRequest, request: Request, model: Served)
         return EventStream(admission, encoder, request.app.state.settings.keep_alive_seconds)
     with admission.running():
         (answer,) = await unless_disconnected(request.receive, admission.answers())
-        return json_response(encode(head, answer), report_headers([answer]))
+        return await respond(partial(encode, head, answer), [answer])
 
 
 @router.post("/v1/messages/count_tokens", responses=responses(ErrorEnvelope))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -30,11 +31,11 @@ from unmask.serving.dialects.ollama.parse import (
     streams,
 )
 from unmask.serving.dialects.ollama.stream import LineStream
-from unmask.serving.extension import report_headers
 from unmask.serving.fields import field_names
 from unmask.serving.served_model import Served, ServedModel
 from unmask.serving.sse import EventStream
 from unmask.serving.tenant import tenant_of
+from unmask.serving.whole import respond
 
 router = APIRouter(route_class=JsonRoute)
 
@@ -96,7 +97,7 @@ async def _answer(
         return EventStream(admission, LineStream(head, model.cells), request.app.state.settings.keep_alive_seconds)
     with admission.running():
         (answer,) = await unless_disconnected(request.receive, admission.answers())
-        return json_response(encode(head, answer, model.cells), report_headers([answer]))
+        return await respond(partial(encode, head, answer, model.cells), [answer])
 
 
 def _loaded(head: Head, body: wire.AnswerRequest, model: ServedModel) -> Response:

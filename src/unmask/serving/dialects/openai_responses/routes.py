@@ -21,11 +21,11 @@ from unmask.serving.dialects.openai_responses.kept import Deletion, ItemList, Ke
 from unmask.serving.dialects.openai_responses.parse import own_names, parse, parse_prompt
 from unmask.serving.dialects.openai_responses.stream import ResponseStream
 from unmask.serving.dialects.openai_responses.wire import CountRequest, ItemsQuery, ResponseRequest, RetrieveQuery
-from unmask.serving.extension import report_headers
 from unmask.serving.fields import field_names
 from unmask.serving.served_model import Served
 from unmask.serving.sse import EventStream
 from unmask.serving.tenant import tenant_of
+from unmask.serving.whole import respond
 
 router = APIRouter(route_class=JsonRoute)
 
@@ -59,7 +59,7 @@ async def create_response(body: ResponseRequest, request: Request, model: Served
     with admission.running():
         answer = await unless_disconnected(request.receive, draft.read(admission))
     await draft.keep(kept.store, kept.owner)
-    return json_response(draft.response, report_headers([answer]))
+    return await respond(lambda: draft.response, [answer])
 
 
 @router.post("/v1/responses/input_tokens", responses=responses(ErrorEnvelope, response.InputTokens))
