@@ -39,16 +39,16 @@ def parse_prompt(body: CountRequest, previous: Sequence[Item], new: Sequence[Ite
     )
 
 
-def own_names(body: CountRequest) -> dict[str, str]:
-    """How this dialect calls parameters, for errors."""
-    names = {
+def names(body: CountRequest) -> dict[str, str]:
+    """How errors name what has become of the fields of ``body``."""
+    known = {
         "prompt": "input",
         "messages": "input",
         "max_tokens": "max_output_tokens",
         "logprobs": "top_logprobs",
         "thinking": "reasoning.effort",
     }
-    return names if schema_of(body.text) is None else names | {"json_schema": "text.format"}
+    return known if schema_of(body.text) is None else known | {"json_schema": "text.format"}
 
 
 def _parse_params(body: ResponseRequest) -> GenerationParams:

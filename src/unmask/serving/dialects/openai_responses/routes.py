@@ -18,7 +18,7 @@ from unmask.serving.dialects.openai_responses import response
 from unmask.serving.dialects.openai_responses.draft import Draft
 from unmask.serving.dialects.openai_responses.input import parse_input
 from unmask.serving.dialects.openai_responses.kept import Deletion, ItemList, Kept, page
-from unmask.serving.dialects.openai_responses.parse import own_names, parse, parse_prompt
+from unmask.serving.dialects.openai_responses.parse import names, parse, parse_prompt
 from unmask.serving.dialects.openai_responses.stream import ResponseStream
 from unmask.serving.dialects.openai_responses.wire import CountRequest, ItemsQuery, ResponseRequest, RetrieveQuery
 from unmask.serving.fields import field_names
@@ -44,7 +44,7 @@ async def create_response(body: ResponseRequest, request: Request, model: Served
     previous = await kept.conversation(body.previous_response_id)
     new = parse_input(body.input, previous)
     chat = parse(body, previous, new)
-    with field_names(**own_names(body)):
+    with field_names(**names(body)):
         prompt = await encode_chat(model, chat)
         admission = await unless_disconnected(
             request.receive, admit_chat(model, chat, prompt, variant, tenant_of(request, body.user))
@@ -67,7 +67,7 @@ async def count_input_tokens(body: CountRequest, model: Served, kept: Own) -> Re
     """Count the prompt that a request like this would have."""
     model.find(body.model)
     previous = await kept.conversation(body.previous_response_id)
-    with field_names(**own_names(body)):
+    with field_names(**names(body)):
         prompt = await encode_chat(model, parse_prompt(body, previous, parse_input(body.input, previous)))
     return json_response(response.InputTokens(len(prompt)))
 
