@@ -10,13 +10,11 @@ import asyncio
 from collections import deque
 from dataclasses import dataclass, replace
 from math import nan
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from unmask.answers.answer import Answer, AnswerDelta
 from unmask.answers.parts import Content, Part
-from unmask.answers.reading import VERBATIM
 from unmask.checkpoints.tokenizer import Tokenizer
 from unmask.engine.completion import Completion, TextRequest
 from unmask.errors import InvalidValueError, ScoringTimeoutError
@@ -24,10 +22,7 @@ from unmask.events import RequestStats, TokenLogprob
 from unmask.params import GenerationParams, ModelInfo
 from unmask.scoring import check_scorable, scoring_params
 from unmask.serving.admission import Admission
-
-if TYPE_CHECKING:
-    from unmask.serving.served_model import ServedModel
-
+from unmask.serving.served_model import ServedModel
 
 _MOST_REPEATED = 2**18  # scores that copies of answers tell in all: 50 MB
 
@@ -149,7 +144,7 @@ class EchoedAdmission(Admission):
         answers: list[EchoedAnswer],
         scored: list[range],
     ) -> None:
-        super().__init__(model, requests, VERBATIM)
+        super().__init__(model, requests)
         self._answers = answers
         self._scored = dict(enumerate(scored, len(requests) - len(scored)))
         self._ready = deque((number, delta) for number, answer in enumerate(answers) for delta in answer.begin())
