@@ -289,3 +289,20 @@ async def test_a_request_for_no_path_is_refused_like_any_other():
         writer.write(b"OPTIONS * HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         status, body = await answer(reader)
         assert (status, body["error"]["code"]) == (401, "invalid_api_key")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("answered", [0, 1])
+async def test_a_client_that_sent_requests_ahead_is_seen_to_leave(stream, answered):
+    body = json.dumps({"prompt": "x", "stream": stream}).encode()
+    head = "POST /v1/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    async with serving() as fake:
+        async with connected(fake) as (_, writer):
+            writer.write((f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body) * 3)
+            await until(lambda: len(fake.engine.submitted) == 1)
+            for number in range(answered):
+                fake.engine.say(finished(fake.engine.submitted[number].request_id, [9]))
+            await until(lambda: len(fake.engine.submitted) == answered + 1)
+        await until(lambda: fake.engine.cancelled == [fake.engine.submitted[answered].request_id])
+        await asyncio.sleep(0.05)
+        assert len(fake.engine.submitted) == answered + 1

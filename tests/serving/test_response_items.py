@@ -87,3 +87,10 @@ def test_line_breaks_in_arguments_are_taken_as_models_write_them():
     for arguments in ('{"x": NaN}', r'{"x": "\ud800"}', '{"x": "a\n', "[1]", "{" * 10**5):
         with pytest.raises(InvalidValueError, match="is no JSON object"):
             messages(CALL | {"arguments": arguments})
+
+
+def test_a_text_is_an_item_like_any_other():
+    previous = parse_input(INPUT.validate_python([said("user", "a")] * 4095), [])
+    previous += parse_input("b", previous)
+    with pytest.raises(InvalidValueError, match="more than 4096 items"):
+        parse_input("c", previous)

@@ -348,3 +348,21 @@ async def test_a_client_that_leaves_takes_its_request_along_and_nothing_is_kept(
             created = json.loads((await response.content.readuntil(b"\n\n")).partition(b"data: ")[2])
         await until(lambda: len(live.engine.cancelled) == 1)
         assert await live.responses.find("", created["response"]["id"]) is None
+
+
+async def test_a_conversation_does_not_grow_for_ever():
+    """Not even by what the template leaves out of the prompt, such as reasoning of earlier turns."""
+    thought = {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "x" * 1000}] * 1000}
+    async with serving() as live, aiohttp.ClientSession(live.url) as http:
+        live.engine.answer(live.prompts.tokenizer.encode_text("15"))
+        previous = None
+        for _ in range(5):
+            body = {"input": [thought, {"role": "user", "content": SUM}], "previous_response_id": previous}
+            async with http.post("/v1/responses", json=body) as response:
+                assert response.status == 200
+                previous = (await response.json())["id"]
+        async with http.post("/v1/responses", json={"input": SUM, "previous_response_id": previous}) as response:
+            assert response.status == 400
+            error = (await response.json())["error"]
+        assert (error["param"], error["code"]) == ("previous_response_id", "invalid_value")
+        assert "larger than 4 MiB" in error["message"]

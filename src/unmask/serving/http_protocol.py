@@ -16,7 +16,7 @@ import structlog
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from unmask.errors import InvalidValueError, TooManyConnectionsError
 from unmask.serving.errors import ErrorResponder
@@ -24,6 +24,7 @@ from unmask.serving.errors import ErrorResponder
 _log = structlog.get_logger()
 
 _MOST_UNFINISHED = 2**17  # bytes of a head that is not there yet
+_MOST_AHEAD = 100  # requests sent before the answer to an earlier one; behind them nothing is read, not even an end
 _SPARE_SECONDS = 5.0  # what the middleware, which can tell of a late body, has before the connection is cut
 
 
@@ -60,6 +61,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._stall: asyncio.TimerHandle | None = None
         self._in_head = False
         self._unfinished = 0
+        self._answered: RequestResponseCycle | None = None  # uvicorn knows only the request that came last
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client that says nothing is not waited for; one too many is told so."""
@@ -69,7 +71,10 @@ class BoundedProtocol(HttpToolsProtocol):
             self.app = self._too_many
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing is awaited any more."""
+        """Nothing is awaited any more, and nobody is there for what is being answered."""
+        if self._answered is not None and not self._answered.response_complete:
+            self._answered.disconnected = True
+            self._answered.message_event.set()
         self._cancel()
         self.resume_writing()
         super().connection_lost(exc)
@@ -94,7 +99,12 @@ class BoundedProtocol(HttpToolsProtocol):
         """The body is next; ``BodyLimit`` knows when it is late, unless it has been refused unread."""
         self._in_head = False
         self._expect(self._limits.receive_seconds + _SPARE_SECONDS, self._body_is_late)
+        waits = self.cycle is not None and not self.cycle.response_complete
         super().on_headers_complete()
+        if not waits:
+            self._answered = self.cycle
+        elif len(self.pipeline) <= _MOST_AHEAD:
+            self.flow.resume_reading()  # uvicorn stops, and would not see the client leave
 
     def on_message_complete(self) -> None:
         """The request is wholly there."""
@@ -102,7 +112,9 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """What is there of the next request has its time from now on."""
+        """The next request's turn, if it is here; what is there of it has its time from now on."""
+        if self.pipeline:
+            self._answered = self.pipeline[-1][0]
         super().on_response_complete()
         if self._deadline is not None:
             self._expect(self._limits.receive_seconds, self._head_is_late if self._in_head else self._body_is_late)
@@ -136,7 +148,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def _body_is_late(self) -> None:
-        if self.flow.read_paused:  # it is we who do not read
+        if self.flow.read_paused or self.pipeline:  # it is we who do not read, or who answer somebody before
             self._expect(self._limits.receive_seconds, self._body_is_late)
         else:
             self.transport.close()

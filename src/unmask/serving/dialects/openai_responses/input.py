@@ -13,12 +13,12 @@ from unmask.serving.dialects.openai_responses.items import InputText, Item, Mess
 
 def parse_input(given: wire.Input, previous: Sequence[Item]) -> list[Item]:
     """The items of ``given``, which goes on from ``previous``. Raises ``InvalidValueError`` for what does not fit."""
-    if isinstance(given, str):
-        return [Message(id=_new_id("msg"), role="user", content=[InputText(given)])]
-    if len(previous) + len(given) > wire.MAX_ITEMS:
+    if len(previous) + (1 if isinstance(given, str) else len(given)) > wire.MAX_ITEMS:
         raise InvalidValueError(
             f"The conversation has more than {wire.MAX_ITEMS} items.", hint="Begin a new one.", param="input"
         )
+    if isinstance(given, str):
+        return [Message(id=_new_id("msg"), role="user", content=[InputText(given)])]
     taken = {item.id for item in previous}
     calls = {item.call_id for item in previous if isinstance(item, items.FunctionCall)}
     parsed: list[Item] = []

@@ -15,6 +15,8 @@ from unmask.serving.response_store import KeptResponse, ResponseStore
 from unmask.serving.tenant import tenant_of
 from unmask.shown import shown
 
+_MOST_BYTES = 4 * 2**20  # of a conversation that is gone on with: each request reads all of it
+
 
 class ItemList(msgspec.Struct, frozen=True, kw_only=True):
     """A page of the items of an input."""
@@ -55,7 +57,11 @@ class Kept:
         return found
 
     async def conversation(self, response_id: str | None) -> list[Item]:
-        """All items up to the end of the response of that id. Raises ``PreviousResponseNotFoundError``."""
+        """All items up to the end of the response of that id.
+
+        Raises ``PreviousResponseNotFoundError``, and ``InvalidValueError`` for very large ones: templates may leave out
+        what a conversation holds, so that contexts do not bound it.
+        """
         if response_id is None:
             return []
         found = await self.store.find(self.owner, response_id)
@@ -63,6 +69,12 @@ class Kept:
             raise PreviousResponseNotFoundError(
                 f"Previous response with id {shown(response_id)} not found.",
                 hint="Send the whole conversation as 'input'.",
+                param="previous_response_id",
+            )
+        if len(found.input) > _MOST_BYTES:
+            raise InvalidValueError(
+                f"The conversation that 'previous_response_id' names is larger than {_MOST_BYTES >> 20} MiB.",
+                hint="Begin a new one.",
                 param="previous_response_id",
             )
         answer = msgspec.json.decode(found.body, type=_Answered).output
