@@ -82,8 +82,8 @@ def _properties(**types: str) -> dict[str, Any]:
     }
 
 
-ADD = Tool("add", "Add two numbers.", _properties(a="integer", b="integer"))
-LOOK_UP = Tool("look_up", "Look a word up.", _properties(word="string"))
+ADD = Tool("add", "Add.", _properties(a="integer", b="integer"))
+LOOK_UP = Tool("look_up", "Look up.", _properties(word="string"))
 
 SHELTER = {
     "type": "object",
@@ -133,8 +133,8 @@ CASES: Sequence[Case] = (
         pinned="Both:",
         called=(LOOKED_UP, ADDED),
     ),
-    ask("named tool", SUM, tools=(LOOK_UP, ADD), choice="add", max_tokens=100),
-    ask("any tool", SUM, tools=(LOOK_UP, ADD), choice="required", max_tokens=100),
+    ask("named tool", SUM, tools=(LOOK_UP, ADD), choice="add"),
+    ask("any tool", SUM, tools=(LOOK_UP, ADD), choice="required"),
     ask("no tool called", SUM, tools=(ADD,), max_tokens=100, unmask=says("Fifteen."), pinned="Fifteen."),
     Case(
         "tool result",

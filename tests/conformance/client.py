@@ -31,7 +31,7 @@ class Client:
 
     @property
     def pairs(self) -> list[tuple[Dialect, str]]:
-        """Dialects and modes that this client has and this server speaks."""
+        """The dialects and modes that this client has."""
         return [(dialect, mode) for dialect in DIALECTS for mode in self.modes.get(dialect.name, ())]
 
     def command(self) -> list[str]:
