@@ -15,7 +15,7 @@ from tests.conformance.dialects import DIALECTS, Dialect
 from tests.conformance.environments import NEW, NODE, OLD, Environment
 
 DRIVERS = Path(__file__).parent / "drivers"
-PATIENCE = 20  # seconds that a driver may take for one line
+PATIENCE = 60  # seconds that a driver may take for one line
 
 
 @dataclass(frozen=True)

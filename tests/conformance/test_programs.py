@@ -29,7 +29,7 @@ def run(home: Path, *command: str, **variables: str) -> str:
 @pytest.mark.parametrize("options", [[], ["--no-stream"]])
 def test_llm(server, tmp_path, options):
     LLM.require()
-    endpoint = ["openai", "endpoint", f"{server.url}/v1", "-m", MODEL, "--chat", "-o", "temperature", "0", *options]
+    endpoint = ["openai", "endpoint", f"{server.url}/v1", "-m", MODEL, "-o", "temperature", "0", *options]
     assert ANSWER in run(tmp_path, LLM.program("llm"), *endpoint, SUM, LLM_USER_PATH=str(tmp_path))
 
 
@@ -51,7 +51,7 @@ def test_litellm(server, tmp_path, provider, path, stream):
     LITELLM.require()
     python = LITELLM.program("python")
     told = run(tmp_path, python, "-c", LITELLM_SCRIPT, f"{provider}/{MODEL}", server.url + path, stream)
-    assert told.strip() == ANSWER
+    assert told.strip().endswith(ANSWER)
 
 
 def test_aider(server, tmp_path):
@@ -62,7 +62,7 @@ def test_aider(server, tmp_path):
     switches = ["--yes-always", "--no-check-update", "--analytics-disable", "--no-show-model-warnings", "--no-git"]
     command = [AIDER.program("aider"), "--model", f"openai/{MODEL}", *switches, "--message", SUM, "hello.py"]
     shown = run(tmp_path, *command, OPENAI_API_BASE=f"{server.url}/v1", OPENAI_API_KEY="none")
-    assert "Tokens:" in shown
+    assert "Tokens:" in shown, shown
 
 
 TASK = """

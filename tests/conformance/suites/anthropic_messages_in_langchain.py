@@ -18,7 +18,7 @@ class TestMessages(EmbeddedModelTests):
         return MODEL | {
             "base_url": os.environ["UNMASK_URL"],
             "api_key": "none",
-            "max_tokens": 64,
+            "max_tokens": 100,
             "max_retries": 0,
             "model_kwargs": {"extra_body": {"unmask": self.options}},
         }

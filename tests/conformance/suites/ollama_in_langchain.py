@@ -33,7 +33,7 @@ class TestOllama(EmbeddedModelTests):
 
     @property
     def chat_model_params(self):
-        return MODEL | {"base_url": os.environ["UNMASK_URL"], "num_predict": 64, "more": self.options}
+        return MODEL | {"base_url": os.environ["UNMASK_URL"], "num_predict": 100, "more": self.options}
 
     @property
     def has_tool_choice(self) -> bool:

@@ -20,7 +20,7 @@ class TestChat(EmbeddedModelTests):
         return MODEL | {
             "base_url": f"{os.environ['UNMASK_URL']}/v1",
             "api_key": "none",
-            "max_tokens": 64,
+            "max_tokens": 100,
             "max_retries": 0,
             "stream_usage": True,
             "extra_body": {"unmask": self.options},

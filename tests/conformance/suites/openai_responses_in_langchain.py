@@ -18,7 +18,7 @@ class TestResponses(EmbeddedModelTests):
         return MODEL | {
             "base_url": f"{os.environ['UNMASK_URL']}/v1",
             "api_key": "none",
-            "max_tokens": 64,
+            "max_tokens": 100,
             "max_retries": 0,
             "stream_usage": True,
             "use_responses_api": True,
