@@ -24,7 +24,9 @@ WANTED = (
     "ListModelsResponse",
     "Model",
     "Response",
+    "ResponseItemList",
     "ResponseStreamEvent",
+    "TokenCountsResource",
 )
 _PROSE = ("description", "example", "examples", "title", "deprecated", "externalDocs")
 
@@ -34,10 +36,29 @@ def check(body: object, name: str) -> None:
     _validator(name).validate(body)
 
 
+def check_event(event: dict[str, Any]) -> None:
+    """Raises ``jsonschema.ValidationError`` unless ``event`` is what a stream of a response has under its type."""
+    check(event, _events()[event["type"]])
+
+
 @cache
 def _validator(name: str) -> jsonschema.Draft202012Validator:
-    schemas = json.loads(SCHEMAS.read_text())
+    schemas = _schemas()
     return jsonschema.Draft202012Validator({"components": {"schemas": schemas}, "$ref": f"#/components/schemas/{name}"})
+
+
+@cache
+def _events() -> dict[str, str]:
+    """Names of schemas, by the type of the event that they describe."""
+    schemas = _schemas()
+    choices = [choice["$ref"].rpartition("/")[2] for choice in schemas["ResponseStreamEvent"]["anyOf"]]
+    return {schemas[name]["properties"]["type"]["enum"][0]: name for name in choices}
+
+
+@cache
+def _schemas() -> dict[str, Any]:
+    schemas: dict[str, Any] = json.loads(SCHEMAS.read_text())
+    return schemas
 
 
 def extract(description: dict[str, Any]) -> dict[str, Any]:

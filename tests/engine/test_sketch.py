@@ -16,7 +16,7 @@ from unmask.decoding.rules import scoring_of
 from unmask.decoding.windows import Decision
 from unmask.engine import sketch, wire
 from unmask.engine.sketch import Sketchbook, scored_by
-from unmask.events import NO_TOKEN
+from unmask.events import NO_TOKEN, RequestStats
 from unmask.params import RULE_TRAITS, GenerationParams
 from unmask.resolve import resolve
 
@@ -121,7 +121,7 @@ def test_a_replaced_token_counts_as_edited():
     for forward, (positions, tokens) in enumerate([([2, 3], [5, 6]), ([3], [7])], 1):
         canvas.commit(positions, tokens)
         book.note(Decision(positions, tokens), forward)
-    drawn = book.frame(blocks=1)
+    drawn = book.frame(RequestStats(blocks=1))
     assert drawn.decided == [1, 2]
     assert drawn.edited == [1]
     assert drawn.first_block == 2

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.serving.fakes import MODEL
 from unmask.answers.answer import AnswerAssembler, AnswerDelta
-from unmask.answers.reading import VERBATIM, Reading
+from unmask.answers.reading import Reading
 from unmask.answers.syntax import HERMES, THINK, AnswerSyntax
 from unmask.checkpoints.directory import EMBEDDED_MODEL
 from unmask.checkpoints.prompts import PromptEncoder
@@ -60,6 +60,3 @@ def deltas(
         if found[-1].answer is not None:
             break
     return found
-
-
-__all__ = ["READING", "TOKENIZER", "VERBATIM", "cuts", "deltas", "texts"]

@@ -1,10 +1,20 @@
-"""Reading the events of streamed responses back, and putting them together as client libraries do."""
+"""What tests of responses share: what is asked, events read back, and put together as client libraries do."""
 
 from __future__ import annotations
 
 import json
 
 FINAL = ("response.completed", "response.incomplete", "response.failed")
+
+SUM = "What is 7 + 8?"
+LOGPROBS = "message.output_text.logprobs"
+WEATHER = {
+    "type": "function",
+    "name": "get_weather",
+    "description": "The weather of a place",
+    "strict": True,
+    "parameters": {"type": "object", "properties": {"place": {"enum": ["Paris", "Rome"]}}, "required": ["place"]},
+}
 
 
 def response_events(body: bytes) -> list[dict]:

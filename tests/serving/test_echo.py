@@ -245,7 +245,8 @@ async def test_what_cannot_be_honoured_is_named(http, fields, param):
 
 def scored(request_id, count, finish="length"):
     entries = [TokenLogprob(9, -0.5, [(9, -0.5)])] * count
-    return CanvasEvent(request_id, [9] * count, RequestStats(forwards=1, committed=9), finish, logprobs=entries)
+    stats = RequestStats(forwards=1, committed=max(9, count))
+    return CanvasEvent(request_id, [9] * count, stats, finish, logprobs=entries)
 
 
 def answered(request_id, ids, finish=None):
@@ -337,3 +338,30 @@ async def test_answers_without_tokens_count_as_answers():
         status, refusal = await post(http, body | {"n": 3})
         assert (status, refusal["error"]["param"]) == (400, "prompt")
         assert refusal["error"]["message"].startswith("12 answers at once; this server holds 8.")
+
+
+async def test_copies_do_not_repeat_very_many_scores():
+    async with serving(capacity=400) as fake, aiohttp.ClientSession(fake.url) as http:
+        fake.engine.on_submit = lambda command: fake.engine.say(scored(command.request_id, 999))
+        body = {"prompt": [[9] * 1000] * 3, "echo": True, "max_tokens": 0, "logprobs": 1}
+        status, refusal = await post(http, body | {"n": 128})
+        assert (status, refusal["error"]["param"]) == (400, "n")
+        assert len((await ask(http, body | {"n": 2}))["choices"]) == 6
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_others_are_served_while_many_scores_are_told(streamed):
+    async with serving(capacity=200) as fake, aiohttp.ClientSession(fake.url) as http:
+        fake.engine.on_submit = lambda command: fake.engine.say(scored(command.request_id, 999))
+        body = {"prompt": [9] * 1000, "echo": True, "max_tokens": 0, "logprobs": 1, "n": 128, "stream": streamed}
+
+        async def read() -> None:
+            async with http.post(COMPLETIONS, json=body) as reply:
+                await reply.read()
+
+        telling, served = asyncio.create_task(read()), 0
+        while not telling.done():
+            async with http.get("/health") as health:
+                served += health.status == 200
+        await telling
+    assert served > 5

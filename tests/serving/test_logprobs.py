@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from tests.conformance.vendor_schemas import check
 from tests.serving.wire import events
 
 QUESTION = [{"role": "user", "content": "What is 7 + 8?"}]
@@ -77,7 +78,7 @@ def test_completions_streamed_and_whole_are_equal(client, fields):
             assert token.startswith("bytes:") or choice.text[offset:].startswith(token[: len(choice.text) - offset])
 
 
-async def test_answers_keep_to_the_description(http, check):
+async def test_answers_keep_to_the_description(http):
     path, body = "/v1/chat/completions", {"messages": QUESTION, "logprobs": True, "top_logprobs": 2}
     async with http.post(path, json=body) as response:
         check(await response.json(), "CreateChatCompletionResponse")

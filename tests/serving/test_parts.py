@@ -17,7 +17,7 @@ from unmask.engine.text import CellDecoder
 from unmask.serving.dialects.openai_chat.encode import encode
 from unmask.serving.dialects.openai_chat.mercury import MercuryStream
 from unmask.serving.dialects.openai_chat.stream import ChatStream
-from unmask.serving.dialects.openai_common.encode import Head
+from unmask.serving.dialects.openai_common.head import Head
 
 HEAD = Head("chatcmpl-1", 1, "unmask-tiny")
 CELLS = CellDecoder(TOKENIZER)

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-SUM = "What is 7 + 8?"
-LOGPROBS = "message.output_text.logprobs"
-WEATHER = {
-    "type": "function",
-    "name": "get_weather",
-    "description": "The weather of a place",
-    "strict": True,
-    "parameters": {"type": "object", "properties": {"place": {"enum": ["Paris", "Rome"]}}, "required": ["place"]},
-}
+from tests.conformance.vendor_schemas import check
+from tests.serving.responses import LOGPROBS, SUM, WEATHER
 
 
 @pytest.mark.parametrize(
@@ -89,7 +82,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("fields", "param"), REFUSED)
-async def test_what_is_not_served_is_refused_by_name(http, check, fields, param):
+async def test_what_is_not_served_is_refused_by_name(http, fields, param):
     async with http.post("/v1/responses", json={"input": SUM} | fields) as response:
         assert response.status == 400
         body = await response.json()

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.conformance.vendor_schemas import check_event
 from tests.serving.parts import TOKENIZER, cuts, deltas
 from tests.serving.responses import assembled, response_events, texts_of
+from tests.serving.wire import sent
 from unmask.engine.text import CellDecoder
 from unmask.errors import EngineFaultError, QueueFullError
-from unmask.serving.dialects.openai_common.encode import Head
+from unmask.serving.dialects.openai_common.head import Head
 from unmask.serving.dialects.openai_responses.draft import Draft
 from unmask.serving.dialects.openai_responses.response import begin
-from unmask.serving.dialects.openai_responses.stream import ResponseEvents
+from unmask.serving.dialects.openai_responses.stream import ResponseStream
 from unmask.serving.dialects.openai_responses.wire import ResponseRequest
 from unmask.serving.errors import Problem
 
@@ -34,11 +36,7 @@ def draft() -> Draft:
 
 
 def streamed(ids, borders, **options) -> list[dict]:
-    stream = ResponseEvents(draft(), CELLS)
-    sent = stream.start()
-    for delta in deltas(ids, borders, **options):
-        sent += stream.step(0, delta)
-    return response_events(b"".join([*sent, *stream.end()]))
+    return response_events(sent(ResponseStream(draft(), CELLS), deltas(ids, borders, **options)))
 
 
 def whole(ids, borders, **options) -> dict:
@@ -98,23 +96,15 @@ def test_log_probabilities_stay_with_their_text(cut):
     assert [number for number in told if number in shown] == shown
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(cut=cuts(), finish=finishes, logprobs=st.booleans())
-def test_every_event_is_in_the_schema(check, openapi, cut, finish, logprobs):
-    names = event_schemas(openapi)
+def test_every_event_is_in_the_schema(cut, finish, logprobs):
     for event in streamed(*cut, finish=finish, logprobs=logprobs):
-        check(event, names[event["type"]])
-
-
-def event_schemas(openapi: dict) -> dict[str, str]:
-    """Names of schemas, by the type of the event that they describe."""
-    schemas = openapi["components"]["schemas"]
-    choices = [choice["$ref"].rpartition("/")[2] for choice in schemas["ResponseStreamEvent"]["anyOf"]]
-    return {schemas[name]["properties"]["type"]["enum"][0]: name for name in choices}
+        check_event(event)
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
-def test_items_come_in_the_order_of_the_answer(check, openapi, size):
+def test_items_come_in_the_order_of_the_answer(size):
     ids = TOKENIZER.encode_text(TALK)
     events = streamed(ids, list(range(size, len(ids), size)), logprobs=True)
     output = events[-1]["response"]["output"]
@@ -125,9 +115,8 @@ def test_items_come_in_the_order_of_the_answer(check, openapi, size):
         tokens = "".join(entry["token"] for entry in item["content"][0]["logprobs"])
         assert own in tokens
         assert other not in tokens
-    names = event_schemas(openapi)
     for event in events:
-        check(event, names[event["type"]])
+        check_event(event)
 
 
 def test_frames_are_events_of_their_own():
@@ -144,12 +133,12 @@ def test_an_answer_without_words_is_an_empty_message():
     assert (item["type"], item["content"][0]["text"], item["status"]) == ("message", "", "completed")
 
 
-def test_an_error_ends_the_stream_and_tells_how_far_it_came(check, openapi):
-    stream = ResponseEvents(draft(), CELLS)
+def test_an_error_ends_the_stream_and_tells_how_far_it_came():
+    stream = ResponseStream(draft(), CELLS)
     ids = TOKENIZER.encode_text("word word word")
-    sent = [*stream.start(), *stream.step(0, deltas(ids, [2])[0])]
-    sent.append(stream.fail(Problem.of(EngineFaultError("The engine stumbled."))))
-    *_, error, failed = events = response_events(b"".join(sent))
+    told = [*stream.start(), *stream.step(0, deltas(ids, [2])[0])]
+    told.append(stream.fail(Problem.of(EngineFaultError("The engine stumbled."))))
+    *_, error, failed = events = response_events(b"".join(told))
     assert (error["code"], error["message"], error["param"]) == ("engine_fault", "The engine stumbled.", None)
     response = failed["response"]
     assert (response["status"], response["store"]) == ("failed", False)
@@ -157,12 +146,11 @@ def test_an_error_ends_the_stream_and_tells_how_far_it_came(check, openapi):
     (item,) = response["output"]
     assert item["status"] == "incomplete"
     assert item["content"][0]["text"] == TOKENIZER.decode(ids[:2])
-    names = event_schemas(openapi)
     for event in events:
-        check(event, names[event["type"]])
+        check_event(event)
 
 
 def test_a_full_queue_is_a_rate_limit():
-    stream = ResponseEvents(draft(), CELLS)
+    stream = ResponseStream(draft(), CELLS)
     failed = response_events(stream.fail(Problem.of(QueueFullError("Full."))))[-1]
     assert failed["response"]["error"]["code"] == "rate_limit_exceeded"

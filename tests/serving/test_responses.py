@@ -10,22 +10,13 @@ import openai
 import pytest
 from pydantic import BaseModel, Field
 
+from tests.conformance.vendor_schemas import check, check_event
 from tests.serving.fakes import finished, serving, until
 from tests.serving.processes import serve
-from tests.serving.responses import assembled, response_events, texts_of
+from tests.serving.responses import LOGPROBS, SUM, WEATHER, assembled, response_events, texts_of
 from unmask.events import CanvasEvent, RequestStats
 from unmask.serving.security import key_file
 from unmask.serving.security.key import Key, digest, new_secret
-
-SUM = "What is 7 + 8?"
-LOGPROBS = "message.output_text.logprobs"
-WEATHER = {
-    "type": "function",
-    "name": "get_weather",
-    "description": "The weather of a place",
-    "strict": True,
-    "parameters": {"type": "object", "properties": {"place": {"enum": ["Paris", "Rome"]}}, "required": ["place"]},
-}
 
 
 def ask(client: openai.OpenAI, question=SUM, **fields):
@@ -38,7 +29,7 @@ def refusal(call, *arguments, **fields) -> dict:
     return {"status": raised.value.status_code, **raised.value.body}
 
 
-def test_an_answer(client, check):
+def test_an_answer(client):
     raw = client.responses.with_raw_response.create(model="unmask-tiny", input=SUM, metadata={"a": "b"}, user="me")
     assert int(raw.headers["x-unmask-forwards"]) >= 1
     body = json.loads(raw.text)
@@ -70,7 +61,7 @@ def test_all_ways_to_say_it_are_one(client):
     assert len({(ask(client, one).output_text, ask(client, one).usage.input_tokens) for one in asked}) == 1
 
 
-def test_input_tokens_are_counted_as_they_are_billed(client, check):
+def test_input_tokens_are_counted_as_they_are_billed(client):
     first = ask(client, tools=[WEATHER], instructions="Be brief.")
     fields = {"input": SUM, "tools": [WEATHER], "instructions": "Be brief."}
     assert client.responses.input_tokens.count(model="unmask-tiny", **fields).input_tokens == first.usage.input_tokens
@@ -118,13 +109,13 @@ def test_streamed_is_whole(client, extra, limit):
         assert final.usage.output_tokens == limit
 
 
-async def test_events_are_in_the_schema(http, check, openapi):
+async def test_events_are_in_the_schema(http):
     body = {"input": SUM, "stream": True, "include": [LOGPROBS], "top_logprobs": 1, "tools": [WEATHER]}
     async with http.post("/v1/responses", json=body) as response:
         assert response.content_type == "text/event-stream"
         events = response_events(await response.read())
     for event in events:
-        check(event, "ResponseStreamEvent")
+        check_event(event)
     assert assembled(events) == events[-1]["response"]["output"]
 
 
@@ -142,7 +133,7 @@ def test_json_that_fits_a_schema(client):
 
 
 @pytest.mark.parametrize("choice", ["required", {"type": "function", "name": "get_weather"}])
-def test_a_call_and_its_result(client, check, choice):
+def test_a_call_and_its_result(client, choice):
     asked = ask(client, "Weather?", tools=[WEATHER], tool_choice=choice)
     (call,) = asked.output
     assert (call.type, call.name, call.status) == ("function_call", "get_weather", "completed")
@@ -177,7 +168,7 @@ def test_going_on_from_a_response(client):
     assert refusal(ask, client, previous_response_id=first.id)["code"] == "previous_response_not_found"
 
 
-async def test_a_response_that_broke_off_within_a_call_cannot_be_gone_on_from(check):
+async def test_a_response_that_broke_off_within_a_call_cannot_be_gone_on_from():
     async with serving() as live, aiohttp.ClientSession(live.url) as http:
         ids = live.prompts.tokenizer.encode_text('<tool_call>\n{"name": "get_weather", "arguments": {"place": "Par')
         stats = RequestStats(forwards=1, blocks=1, committed=len(ids))
@@ -204,7 +195,7 @@ def test_log_probabilities_are_told_once(client):
     assert [item.content[0].logprobs for item in sent if item.role == "assistant"] == [[]]
 
 
-def test_kept_responses_are_found_listed_and_forgotten(client, check):
+def test_kept_responses_are_found_listed_and_forgotten(client):
     with client.responses.stream(model="unmask-tiny", input=SUM) as stream:
         answer = stream.get_final_response()
     again = client.responses.retrieve(answer.id)
@@ -224,7 +215,7 @@ def ask_again(response):
     return type(response).model_validate_json(response.model_dump_json())
 
 
-def test_paging_through_input_items(client, check):
+def test_paging_through_input_items(client):
     said = [{"role": "user", "content": str(number)} for number in range(5)]
     answer = ask(client, said)
     pages = client.responses.input_items.list(answer.id, limit=2)
@@ -303,7 +294,7 @@ def test_a_file_keeps_responses_over_a_restart(tmp_path):
         assert ask(client, "And 1 + 1?", previous_response_id=answer.id).output_text
 
 
-async def test_an_engine_that_fails_ends_the_stream_with_an_error(check):
+async def test_an_engine_that_fails_ends_the_stream_with_an_error():
     async with serving() as live, aiohttp.ClientSession(live.url) as http:
         async with http.post("/v1/responses", json={"input": SUM, "stream": True}) as response:
             await until(lambda: len(live.engine.submitted) == 1)

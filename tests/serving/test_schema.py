@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.conformance.vendor_schemas import check
 from tests.serving.wire import events
 
 CHAT = {"messages": [{"role": "user", "content": "What is 7 + 8?"}]}
@@ -20,23 +21,23 @@ async def stream(http, path, body):
         return events(await response.read())
 
 
-async def test_chat(http, check):
+async def test_chat(http):
     check(await post(http, "/v1/chat/completions", CHAT), "CreateChatCompletionResponse")
     check(await post(http, "/v1/chat/completions", CHAT | {"max_tokens": 1}), "CreateChatCompletionResponse")
 
 
 @pytest.mark.parametrize("extra", [{}, {"max_tokens": 1}, {"unmask": {"canvas": "frames"}}])
-async def test_chat_chunks(http, check, extra):
+async def test_chat_chunks(http, extra):
     for chunk in await stream(http, "/v1/chat/completions", CHAT | extra):
         check(chunk, "CreateChatCompletionStreamResponse")
 
 
 @pytest.mark.parametrize("prompt", ["What is", ["What is", "The sky"]])
-async def test_completions(http, check, prompt):
+async def test_completions(http, prompt):
     check(await post(http, "/v1/completions", {"prompt": prompt}), "CreateCompletionResponse")
 
 
-async def test_completion_chunks(http, check, openapi):
+async def test_completion_chunks(http):
     chunks = await stream(http, "/v1/completions", {"prompt": ["What is", "The sky"]})
     for chunk in chunks:
         for choice in chunk["choices"]:
@@ -47,7 +48,7 @@ async def test_completion_chunks(http, check, openapi):
         check(chunk, "CreateCompletionResponse")
 
 
-async def test_models(http, check):
+async def test_models(http):
     async with http.get("/v1/models") as response:
         listing = await response.json()
     check(listing, "ListModelsResponse")
@@ -56,5 +57,5 @@ async def test_models(http, check):
 
 
 @pytest.mark.parametrize("body", [{}, CHAT | {"nonsense": 1}, CHAT | {"model": "x"}, CHAT | {"n": 300}])
-async def test_errors(http, check, body):
+async def test_errors(http, body):
     check(await post(http, "/v1/chat/completions", body), "ErrorResponse")

@@ -20,7 +20,7 @@ from unmask.events import CanvasEvent, Frame, RequestStats
 from unmask.params import GenerationParams
 from unmask.resolve import resolve
 from unmask.serving.dialects.openai_chat.stream import ChatStream
-from unmask.serving.dialects.openai_common.encode import Head
+from unmask.serving.dialects.openai_common.head import Head
 from unmask.serving.dialects.openai_completions.stream import CompletionStream
 
 TOKENIZER = PromptEncoder(EMBEDDED_MODEL, MODEL).tokenizer

@@ -1,8 +1,20 @@
-"""Reading captured bytes back."""
+"""Answers on the wire: written without a server, and captured bytes read back."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+
+from unmask.answers.answer import AnswerDelta
+from unmask.serving.sse import StreamEncoder
+
+
+def sent(stream: StreamEncoder, deltas: Iterable[AnswerDelta]) -> bytes:
+    """The body of a ``stream`` of one answer."""
+    parts = [*stream.start()]
+    for delta in deltas:
+        parts += stream.step(0, delta)
+    return b"".join([*parts, *stream.end()])
 
 
 def events(body: bytes) -> list[dict]:

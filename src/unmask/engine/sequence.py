@@ -196,16 +196,13 @@ class Sequence:
         """What is new since the last event; None if nothing is. ``cut``: why the request ends before its time."""
         canvas = self.canvas
         finish: FinishReason | None = cut or canvas.finish
-        sketchbook = self.sketchbook
-        if sketchbook is not None and finish is None and not sketchbook.due(self.stats.total):
-            sketchbook = None
-        if canvas.text_end == self._told and finish is None and sketchbook is None:
+        frame = None if self.sketchbook is None else self.sketchbook.frame(self.stats, last=finish is not None)
+        if canvas.text_end == self._told and finish is None and frame is None:
             return None
         positions = range(self._told, canvas.text_end)
         new = canvas.tokens[self._told : canvas.text_end].tolist()
         logprobs = None if self.params.logprobs is None else [self._logprobs.pop(position) for position in positions]
         self._told = canvas.text_end
-        frame = None if sketchbook is None else sketchbook.frame(self.stats.blocks)
         ended_by_token = finish == "stop"
         closing = self._logprobs.get(canvas.end) if ended_by_token and canvas.end is not None else None
         if finish == "length" and self.automaton is not None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from unmask.decoding.canvas import Canvas
 from unmask.decoding.windows import Decision, Outlook
-from unmask.events import NO_TOKEN, Frame
+from unmask.events import NO_TOKEN, Frame, RequestStats
 from unmask.params import RULE_TRAITS, DecodingParams
 
 _SECONDS_BETWEEN_FRAMES = 1 / 20
@@ -56,19 +56,15 @@ class Sketchbook:
         score = outlook.score[own]
         self._confidence[cells] = np.clip(np.exp(score) if self._scored_by == "entropy" else score, 0.0, 1.0)
 
-    def due(self, now: float) -> bool:
-        """Whether it is time for the next frame; asked once, it is drawn. ``now`` in seconds, on any clock."""
-        if self._drawn is not None and now - self._drawn < _SECONDS_BETWEEN_FRAMES:
-            return False
-        self._drawn = now
-        return True
-
-    def frame(self, blocks: int) -> Frame:
-        """The canvas as it stands, of which so many ``blocks`` are begun."""
+    def frame(self, stats: RequestStats, *, last: bool = False) -> Frame | None:
+        """The canvas after what ``stats`` tell of; None so soon after another one, but for ``last``."""
+        if self._drawn is not None and not last and stats.total - self._drawn < _SECONDS_BETWEEN_FRAMES:
+            return None
+        self._drawn = stats.total
         canvas, length = self._canvas, self._canvas.grid.block_length
         first_block = canvas.grid.block_end(self._prompt) - self._prompt
         masked = canvas.masked[self._prompt :]
-        seen = max(first_block + (blocks - 1) * length, _last(~masked) + 1)
+        seen = max(first_block + (stats.blocks - 1) * length, _last(~masked) + 1)
         end = canvas.limit if canvas.end is None else min(canvas.end, canvas.limit)
         told = slice(0, min(seen, len(masked)))
         return Frame(

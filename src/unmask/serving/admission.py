@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from starlette.requests import ClientDisconnect
 
 from unmask.answers.answer import Answer, AnswerAssembler, AnswerDelta
-from unmask.answers.reading import Reading
+from unmask.answers.reading import VERBATIM, Reading
 from unmask.engine.completion import TextRequest
 from unmask.engine.text import TextStream, stream_text
 from unmask.errors import QueueTimeoutError
 from unmask.events import RequestStats
 from unmask.serving.ledger import current_ledger
-
-if TYPE_CHECKING:
-    from unmask.serving.served_model import ServedModel
+from unmask.serving.served_model import ServedModel
 
 
 class Admission:
@@ -26,7 +23,7 @@ class Admission:
     Every end is counted: finished, failed, or left by the client.
     """
 
-    def __init__(self, model: ServedModel, requests: list[TextRequest], reading: Reading) -> None:
+    def __init__(self, model: ServedModel, requests: list[TextRequest], reading: Reading = VERBATIM) -> None:
         self._model = model
         self._requests = requests
         self._assemblers = [AnswerAssembler(reading) for _ in requests]
@@ -41,14 +38,14 @@ class Admission:
         """
         model = self._model
         ledger = current_ledger()
-        with model.places(len(self._requests)):
+        with model.places.held(len(self._requests)):
             try:
                 with stream_text(model.engine, model.tokenizer, self._requests) as self._texts:
                     yield
             except ClientDisconnect:
                 raise
             except QueueTimeoutError as error:
-                error.retry_after = model.retry_after()
+                error.retry_after = model.places.retry_after()
                 while self._unfinished:
                     self._unfinished.popitem()
                     model.metrics.expired()
@@ -84,7 +81,7 @@ class Admission:
             metrics.finished(completion.finish_reason, delta.stats, completion.completion_tokens)
             metrics.deadline(completion.deadline_met)
             current_ledger().ended(completion.finish_reason, completion.prompt_tokens, completion.completion_tokens)
-            self._model.finished()
+            self._model.places.finished()
         return number, delta
 
     async def answers(self) -> list[Answer]:

@@ -1,10 +1,10 @@
-"""How a request's JSON is read: fast, strict, and without a check of its own for every bad byte."""
+"""JSON bodies. A request's is read fast and strictly, and without a check of its own for every bad byte."""
 
 from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 import msgspec
@@ -43,3 +43,8 @@ class JsonRoute(APIRoute):
             return await handle(JsonRequest(request.scope, request.receive))
 
         return handle_json
+
+
+def json_response(body: msgspec.Struct, headers: Mapping[str, str] | None = None) -> Response:
+    """``body`` as a successful response."""
+    return Response(msgspec.json.encode(body), headers=headers, media_type="application/json")

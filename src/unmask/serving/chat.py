@@ -15,16 +15,17 @@ from unmask.params import CONSTRAINTS, GenerationParams, ModelInfo
 from unmask.serving.admission import Admission
 from unmask.serving.served_model import ServedModel
 
-NO_PARAMETERS = {"type": "object", "properties": {}}
+_NO_PARAMETERS = {"type": "object", "properties": {}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChatRequest:
-    """What is asked for. ``messages`` have the shape that chat templates take (``ChatTemplate.encode``).
+class Chat:
+    """What is asked for: a conversation, and how to go on with it.
 
-    ``thinking``: whether the model shall reason before it answers; None leaves it to the template. ``effort``: how
-    much, for templates that know of it. ``one_call``: no more than one call an answer. ``copies``: how many answers.
-    ``prefill``: the text with which the answer begins; what comes goes on from there.
+    ``messages`` have the shape that chat templates take (``ChatTemplate.encode``). ``thinking``: whether the model
+    shall reason before it answers; None leaves it to the template. ``effort``: how much, for templates that know of it.
+    ``one_call``: no more than one call an answer. ``copies``: how many answers. ``prefill``: the text with which the
+    answer begins; what comes goes on from there.
     """
 
     messages: list[dict[str, Any]]
@@ -43,12 +44,12 @@ class ChatRequest:
         return () if self.choice.mode == "none" else self.tools
 
 
-async def encode_chat(model: ServedModel, chat: ChatRequest) -> list[int]:
+async def encode_chat(model: ServedModel, chat: Chat) -> list[int]:
     """Prompt ids. Raises ``InvalidValueError`` for more copies than fit at once, ``UnsupportedValueError`` for
     ``thinking`` or ``effort`` that is not the model's to choose, or a ``prefill`` that would be reasoning, and what
     ``ChatTemplate.encode`` raises.
     """
-    model.check_count(chat.copies, "n")
+    model.places.check(chat.copies, "n")
     check_tools(chat.tools, chat.choice)
     variables: dict[str, Any] = {}
     if chat.thinking is not None:
@@ -57,14 +58,12 @@ async def encode_chat(model: ServedModel, chat: ChatRequest) -> list[int]:
     if chat.effort is not None:
         _check_effort(model, chat)
         variables["reasoning_effort"] = chat.effort
-    prompt = await model.encode_chat(chat.messages, [_told(tool) for tool in chat.offered], **variables)
+    prompt = await model.encode_messages(chat.messages, [_told(tool) for tool in chat.offered], **variables)
     return [*prompt, *await _prefilled(model, prompt, chat.prefill)] if chat.prefill else prompt
 
 
-async def admit_chat(
-    model: ServedModel, chat: ChatRequest, prompt: list[int], variant: ModelInfo, tenant: str
-) -> Admission:
-    """``chat``, checked, with its ``prompt`` from ``encode_chat``. Raises what ``ServedModel.admit`` raises."""
+async def admit_chat(model: ServedModel, chat: Chat, prompt: list[int], variant: ModelInfo, tenant: str) -> Admission:
+    """``chat``, checked, with its ``prompt`` from ``encode_chat``. Raises what ``ServedModel.requests`` raises."""
     form = _form(model, chat)
     reading = Reading(
         syntax=model.syntax,
@@ -76,10 +75,12 @@ async def admit_chat(
     )
     with _blaming_tools(form):
         params = replace(chat.params, **form)
-        return await model.admit([prompt], params, variant, tenant, reading=reading, copies=chat.copies)
+        shown, copies = reading.shown, chat.copies
+        requests = await model.requests([prompt], params, variant, tenant, shown=shown, copies=copies)
+    return Admission(model, requests, reading)
 
 
-def _form(model: ServedModel, chat: ChatRequest) -> dict[str, Any]:
+def _form(model: ServedModel, chat: Chat) -> dict[str, Any]:
     """What the tools say of the answer's form, as parameters: of a call that must be, or of calls that may be."""
     with _blaming_tools(["json_schema"]):
         if chat.choice.forced:
@@ -89,11 +90,11 @@ def _form(model: ServedModel, chat: ChatRequest) -> dict[str, Any]:
             form = {} if pattern is None else {"regex": pattern}
     given = next((name for name in CONSTRAINTS if getattr(chat.params, name) is not None), None)
     if form and given is not None:
-        field, what = ("tool_choice", "'tool_choice'") if chat.choice.forced else ("tools", "Strict 'tools'")
+        param, what = ("tool_choice", "'tool_choice'") if chat.choice.forced else ("tools", "Strict 'tools'")
         raise InvalidValueError(
             f"{what} and the {given.replace('_', ' ')} asked for both say what the answer looks like.",
             hint="Give one of them.",
-            param=field,
+            param=param,
         )
     return form
 
@@ -127,6 +128,11 @@ def split_prefill(turns: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], st
     return before, last["content"]
 
 
+def template_call(call_id: str, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """A call in an earlier answer, as chat templates take it."""
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
 def _check_thinking(model: ServedModel, thinking: bool) -> None:
     """A switch that the template does not have must not seem to be thrown."""
     if "enable_thinking" not in model.template.variables and thinking != (model.syntax.reasoning is not None):
@@ -139,7 +145,7 @@ def _check_thinking(model: ServedModel, thinking: bool) -> None:
         )
 
 
-def _check_effort(model: ServedModel, chat: ChatRequest) -> None:
+def _check_effort(model: ServedModel, chat: Chat) -> None:
     """Where it does not go along with ``thinking``, it must mean something to the template."""
     if chat.thinking is None and "reasoning_effort" not in model.template.variables:
         raise UnsupportedValueError("This model's chat template knows no effort.", hint="Leave it out.", param="effort")
@@ -159,5 +165,5 @@ async def _prefilled(model: ServedModel, prompt: list[int], text: str) -> list[i
 
 def _told(tool: Tool) -> dict[str, Any]:
     """``tool`` as chat templates take it."""
-    function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters or NO_PARAMETERS}
+    function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters or _NO_PARAMETERS}
     return {"type": "function", "function": function}

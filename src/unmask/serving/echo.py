@@ -6,26 +6,25 @@ beside the one that answers. Its text and numbers come first all the same: what 
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from dataclasses import dataclass, replace
 from math import nan
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from unmask.answers.answer import Answer, AnswerDelta
 from unmask.answers.parts import Content, Part
-from unmask.answers.reading import VERBATIM
 from unmask.checkpoints.tokenizer import Tokenizer
 from unmask.engine.completion import Completion, TextRequest
-from unmask.errors import ScoringTimeoutError
+from unmask.errors import InvalidValueError, ScoringTimeoutError
 from unmask.events import RequestStats, TokenLogprob
 from unmask.params import GenerationParams, ModelInfo
 from unmask.scoring import check_scorable, scoring_params
 from unmask.serving.admission import Admission
+from unmask.serving.served_model import ServedModel
 
-if TYPE_CHECKING:
-    from unmask.serving.served_model import ServedModel
+_MOST_REPEATED = 2**18  # scores that copies of answers tell in all: 50 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +144,7 @@ class EchoedAdmission(Admission):
         answers: list[EchoedAnswer],
         scored: list[range],
     ) -> None:
-        super().__init__(model, requests, VERBATIM)
+        super().__init__(model, requests)
         self._answers = answers
         self._scored = dict(enumerate(scored, len(requests) - len(scored)))
         self._ready = deque((number, delta) for number, answer in enumerate(answers) for delta in answer.begin())
@@ -165,6 +164,7 @@ class EchoedAdmission(Admission):
                 score = delta.answer.completion
                 for number in self._scored[request]:
                     self._ready += [(number, told) for told in self._answers[number].score(score)]
+        await asyncio.sleep(0)  # copies come all at once, and each is long: others have their turn between them
         return self._ready.popleft()
 
 
@@ -178,11 +178,13 @@ async def admit_echoed(
     copies: int,
 ) -> EchoedAdmission:
     """Check ``params`` for each of ``prompts``, to be scored if they ask for log-probabilities, and answered ``copies``
-    times unless ``max_tokens`` is 0. Raises what ``ServedModel.requests`` raises, and ``UnsupportedValueError``.
+    times unless ``max_tokens`` is 0. Raises what ``ServedModel.requests`` raises, ``UnsupportedValueError``, and
+    ``InvalidValueError`` for copies that repeat very many scores.
     """
     answered, scored = params.max_tokens != 0, params.logprobs is not None
     if scored:
         check_scorable(variant)
+        _check_repeated(prompts, copies)
     ids = [prompt.ids for prompt in prompts]
     if not answered:  # the last token takes the answer's place
         for prompt in prompts:
@@ -199,6 +201,17 @@ async def admit_echoed(
             requests.append(_score(prompt, own[numbers[0]], variant))
             ranges.append(numbers)
     return EchoedAdmission(model, requests, answers, ranges)
+
+
+def _check_repeated(prompts: list[EchoedPrompt], copies: int) -> None:
+    """To score a prompt once more costs nothing; to tell of it does."""
+    told = copies * sum(len(prompt.ids) for prompt in prompts)
+    if copies > 1 and told > _MOST_REPEATED:
+        raise InvalidValueError(
+            f"{copies} answers to each prompt would tell {told} scores; there are {_MOST_REPEATED} at most.",
+            hint="Ask for fewer answers: all of them begin with the same scores.",
+            param="n",
+        )
 
 
 def _score(prompt: EchoedPrompt, request: TextRequest, variant: ModelInfo) -> TextRequest:

@@ -118,7 +118,8 @@ def explain(errors: Sequence[Any]) -> UnmaskError:
         return InvalidValueError("The body must be a JSON object.", hint=hint)
     if kind == "extra_forbidden":
         own = param in UnmaskOptions.model_fields
-        hint = f'It goes into the object \'unmask\': {{"unmask": {{"{param}": ...}}}}.' if own else "Leave it out."
+        where = "the object 'unmask', which Ollama's clients send within 'options'"
+        hint = f'It goes into {where}: {{"unmask": {{"{param}": ...}}}}.' if own else "Leave it out."
         return UnknownFieldError(f"Unknown field '{param}'.", hint=hint, param=param)
     message = f"'{param}': {what[0].lower()}{what[1:]}."
     if kind == "unsupported_value":

@@ -11,9 +11,8 @@ from msgspec import UNSET, UnsetType
 from pydantic import Field
 
 from unmask import __version__
-from unmask.answers.answer import Answer, AnswerDelta
+from unmask.answers.answer import Answer
 from unmask.engine.completion import Completion
-from unmask.engine.text import CellDecoder
 from unmask.events import FinishReason, RequestStats
 from unmask.params import GenerationParams
 from unmask.serving.wire import WireModel
@@ -170,61 +169,6 @@ def report_headers(answers: Sequence[Answer]) -> dict[str, str]:
     if first_blocks:
         told["ttfb-ms"] = max(first_blocks)
     return {f"x-unmask-{name}": str(value) for name, value in told.items()}
-
-
-class CanvasFrame(msgspec.Struct, frozen=True, kw_only=True):
-    """The canvas after one step. Never part of the answer.
-
-    ``cells``: each cell's text, null while masked; ``tail`` more of them are masked and in blocks that are not begun.
-    ``masked``: all that are masked. ``step``: forwards so far, ``block``: blocks begun. The rest is as ``Frame`` has
-    it, with null for what is not known.
-    """
-
-    seq: int
-    step: int
-    block: int
-    block_length: int
-    first_block: int
-    cells: list[str | None]
-    masked: int
-    tail: int
-    committed: int
-    end: int | None
-    decided: list[int]
-    confidence: list[float | None]
-    guesses: list[str | None]
-    edited: list[int]
-    type: str = "canvas"
-    v: int = 1
-
-    @classmethod
-    def of(cls, seq: int, delta: AnswerDelta, cells: CellDecoder) -> CanvasFrame:
-        """The frame of ``delta``, the ``seq``-th of its request."""
-        frame = delta.frame
-        assert frame is not None, "none was due"
-        shown = cells.decode(frame.tokens[: len(frame.tokens) - frame.tail])
-        return cls(
-            seq=seq,
-            step=delta.stats.forwards,
-            block=delta.stats.blocks,
-            block_length=frame.block_length,
-            first_block=frame.first_block,
-            cells=shown,
-            masked=shown.count(None) + frame.tail,
-            tail=frame.tail,
-            committed=frame.committed,
-            end=frame.end,
-            decided=frame.decided,
-            confidence=[None if value < 0 else round(value, 3) for value in frame.confidence],
-            guesses=cells.decode(frame.guesses),
-            edited=frame.edited,
-        )
-
-
-class FrameExtension(msgspec.Struct, frozen=True):
-    """The ``unmask`` object of a chunk that carries a canvas frame."""
-
-    canvas: CanvasFrame
 
 
 def _milliseconds(seconds: float) -> float:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
-from unmask.answers.reading import VERBATIM, Reading
 from unmask.answers.syntax import syntax_of
 from unmask.checkpoints.prompts import PromptEncoder
 from unmask.constraints.compiler import ConstraintCompiler
@@ -24,15 +22,14 @@ from unmask.errors import (
     EngineUnavailableError,
     InvalidValueError,
     ModelNotFoundError,
-    QueueFullError,
     QueueTimeoutError,
 )
 from unmask.metrics import Metrics
 from unmask.params import Constraint, GenerationParams, ModelInfo
 from unmask.resolve import resolve
-from unmask.serving.admission import Admission
 from unmask.serving.ledger import current_ledger
-from unmask.serving.service_rate import ServiceRate
+from unmask.serving.places import Places
+from unmask.shown import shown
 from unmask.terms import NO_TIMEOUTS, Timeouts, resolve_terms
 
 _TAIL = 16  # tokens at the end of a prompt, among which a marker that ends it lies
@@ -64,10 +61,8 @@ class ServedModel:
         self.constraints = ConstraintCompiler(prompts.tokenizer, engine.model)
         self.cells = CellDecoder(prompts.tokenizer)
         self.metrics = Metrics(name, engine.model, lambda: engine.stats)
-        self._capacity = capacity
+        self.places = Places(capacity, self.metrics)
         self._timeouts = timeouts
-        self._occupied = 0
-        self._rate = ServiceRate()
         engine.on_step = self.metrics.step
 
     def find(self, name: str | None) -> tuple[str, ModelInfo]:
@@ -75,22 +70,13 @@ class ServedModel:
         name = self.name if name is None else name
         if name not in self.variants:
             served = ", ".join(f"'{variant}'" for variant in self.variants)
-            raise ModelNotFoundError(f"Model '{name[:100]}' is not served here.", hint=f"Use {served}.", param="model")
+            raise ModelNotFoundError(f"Model {shown(name)} is not served here.", hint=f"Use {served}.", param="model")
         return name, self.variants[name]
 
     def check_alive(self) -> None:
         """Raises ``EngineUnavailableError`` unless the engine takes requests."""
         if not self.engine.alive:
             raise EngineUnavailableError("The engine has died.", hint="See the server's log, then restart it.")
-
-    def check_count(self, answers: int, param: str) -> None:
-        """Raises ``InvalidValueError`` for more answers than fit at once. To be asked before prompts are encoded."""
-        if answers > max(self._capacity, 1):
-            raise InvalidValueError(
-                f"{answers} answers at once; this server holds {self._capacity}.",
-                hint="Ask for fewer in one request.",
-                param=param,
-            )
 
     def check_length(self, ids: list[int], param: str) -> None:
         """Raises ``ContextLengthError`` for more ids than the context. To be asked before each is looked at."""
@@ -100,7 +86,7 @@ class ServedModel:
                 f"{len(ids)} token ids; {self.name} has room for {room}.", hint="Send fewer.", param=param
             )
 
-    async def encode_chat(
+    async def encode_messages(
         self, messages: list[dict[str, Any]], tools: Sequence[dict[str, Any]] = (), **variables: Any
     ) -> list[int]:
         """Prompt ids of a conversation. Runs in a thread: long prompts must not hold up other requests."""
@@ -111,23 +97,9 @@ class ServedModel:
         return self.syntax.opened_by(self.tokenizer.decode(prompt[-_TAIL:], keep_special=True))
 
     async def encode_texts(self, texts: list[str], *, add_begin: bool = True) -> list[list[int]]:
-        """Prompt ids of plain texts, in a thread like ``encode_chat``."""
+        """Prompt ids of plain texts, in a thread like ``encode_messages``."""
         encode = partial(self.tokenizer.encode_text, add_begin=add_begin)
         return await asyncio.to_thread(lambda: [encode(text) for text in texts])
-
-    async def admit(
-        self,
-        prompts: list[list[int]],
-        params: GenerationParams,
-        variant: ModelInfo,
-        tenant: str = "",
-        *,
-        reading: Reading = VERBATIM,
-        copies: int = 1,
-    ) -> Admission:
-        """What ``requests`` makes of each prompt, the answers read by ``reading``. Raises what that does."""
-        requests = await self.requests(prompts, params, variant, tenant, reading=reading, copies=copies)
-        return Admission(self, requests, reading)
 
     async def requests(
         self,
@@ -136,11 +108,11 @@ class ServedModel:
         variant: ModelInfo,
         tenant: str = "",
         *,
-        reading: Reading = VERBATIM,
+        shown: tuple[str, ...] = (),
         copies: int = 1,
     ) -> list[TextRequest]:
-        """Check ``params`` for each prompt of ``tenant``, to be answered ``copies`` times, the answers read by
-        ``reading``. Raises what ``resolve`` and ``resolve_terms`` raise, ``InsufficientScopeError`` or
+        """Check ``params`` for each prompt of ``tenant``, to be answered ``copies`` times; special tokens ``shown`` are
+        part of the answers' text. Raises what ``resolve`` and ``resolve_terms`` raise, ``InsufficientScopeError`` or
         ``EngineUnavailableError``. What the answer must look like is compiled in a thread of its own.
 
         A prompt's copies stand next to each other; each has a seed of its own, counted on from the one that was given.
@@ -149,7 +121,7 @@ class ServedModel:
         constraint = await self._constraint(params)
         seeds = [_seed(params.seed, copy) for copy in range(copies)]
         requests = [
-            self._request(prompt, replace(params, seed=seed), variant, tenant, constraint, reading)
+            self._request(prompt, replace(params, seed=seed), variant, tenant, constraint, shown)
             for prompt in prompts
             for seed in seeds
         ]
@@ -172,37 +144,8 @@ class ServedModel:
             raise QueueTimeoutError(
                 "The request has waited too long for the automaton of its answer's form.",
                 hint="Try again later, or ask for something simpler.",
-                retry_after=self.retry_after(),
+                retry_after=self.places.retry_after(),
             ) from None
-
-    @contextmanager
-    def places(self, count: int) -> Iterator[None]:
-        """Hold ``count`` places in the queue. Raises ``QueueFullError`` if there are not as many left."""
-        if self._occupied + count > self._capacity:
-            self.metrics.rejected("queue_full")
-            seconds = self.retry_after()
-            raise QueueFullError(
-                f"{self._occupied} requests are being served.",
-                hint=f"Try again in about {seconds} s.",
-                retry_after=seconds,
-            )
-        if not self._occupied:
-            self._rate.begin(time.monotonic())
-        self._occupied += count
-        try:
-            yield
-        finally:
-            self._occupied -= count
-            if not self._occupied:
-                self._rate.rest(time.monotonic())
-
-    def finished(self) -> None:
-        """A request has got its answer: that is what the service rate counts."""
-        self._rate.finish(time.monotonic())
-
-    def retry_after(self) -> int:
-        """Seconds in which the requests that are here now are served, at the present rate."""
-        return self._rate.retry_after(self._occupied, time.monotonic())
 
     def _request(
         self,
@@ -211,13 +154,13 @@ class ServedModel:
         variant: ModelInfo,
         tenant: str,
         constraint: Constraint | None,
-        reading: Reading,
+        shown: tuple[str, ...],
     ) -> TextRequest:
         if not prompt:
             raise InvalidValueError("The prompt is empty.", hint="Give at least one token.", param="prompt")
         decoding = resolve(params, variant, len(prompt), constraint)
         terms = resolve_terms(params, variant, decoding, self._timeouts, tenant)
-        return TextRequest(prompt, decoding, params.stop or (), terms, reading.shown)
+        return TextRequest(prompt, decoding, params.stop or (), terms, shown)
 
 
 def _seed(first: int | None, copy: int) -> int | None:

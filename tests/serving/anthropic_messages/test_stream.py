@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 
 from tests.serving.answers import cut_answers, deltas
 from tests.serving.test_streams import TOKENIZER
+from tests.serving.wire import sent
 from unmask.engine.text import CellDecoder
 from unmask.serving.call_input import input_text
 from unmask.serving.dialects.anthropic_messages.encode import Head, encode
@@ -39,11 +40,7 @@ def decode(body: bytes) -> list[dict]:
 
 
 def streamed(groups, *, eager=(), **options) -> list[dict]:
-    stream = MessageStream(HEAD, CellDecoder(TOKENIZER), 3, eager)
-    sent = [*stream.start()]
-    for delta in deltas(groups, **options):
-        sent += stream.step(0, delta)
-    return decode(b"".join([*sent, *stream.end()]))
+    return decode(sent(MessageStream(HEAD, CellDecoder(TOKENIZER), 3, eager), deltas(groups, **options)))
 
 
 def whole(groups, **options) -> dict:

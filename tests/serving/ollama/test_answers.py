@@ -121,6 +121,14 @@ def test_requests_for_nothing_tell_that_the_model_is_there(client):
     assert client.chat("unmask-tiny", QUESTION).message.content
 
 
+async def test_a_dead_engine_is_no_loaded_model():
+    async with serving() as fake, aiohttp.ClientSession(fake.url) as session:
+        fake.engine.running = False
+        async with session.post("/api/generate", json={}) as response:
+            assert response.status == 503
+            assert (await response.json())["code"] == "engine_unavailable"
+
+
 async def test_silence_stays_silent_and_a_fault_is_a_line():
     async with (
         serving(keep_alive_seconds=0.01) as fake,

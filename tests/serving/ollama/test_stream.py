@@ -11,6 +11,7 @@ from ollama import ChatResponse, GenerateResponse
 
 from tests.serving.answers import cut_answers, deltas
 from tests.serving.test_streams import TOKENIZER
+from tests.serving.wire import sent
 from unmask.engine.text import CellDecoder
 from unmask.serving.dialects.ollama.encode import Head, encode
 from unmask.serving.dialects.ollama.lines import chat_line, generate_line
@@ -30,11 +31,7 @@ def decode(body: bytes) -> list[dict]:
 
 
 def streamed(groups, **options) -> list[dict]:
-    stream = LineStream(HEAD, CELLS)
-    sent = [*stream.start()]
-    for delta in deltas(groups, **options):
-        sent += stream.step(0, delta)
-    return decode(b"".join([*sent, *stream.end()]))
+    return decode(sent(LineStream(HEAD, CELLS), deltas(groups, **options)))
 
 
 def whole(groups, **options) -> dict:

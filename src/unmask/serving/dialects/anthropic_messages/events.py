@@ -7,7 +7,8 @@ from msgspec import UNSET, UnsetType
 
 from unmask.serving import sse
 from unmask.serving.dialects.anthropic_messages.message import Block, Message, StopReason, Usage
-from unmask.serving.extension import FrameExtension, GenerationReport
+from unmask.serving.extension import GenerationReport
+from unmask.serving.frames import FrameExtension
 
 
 class _Tagged(msgspec.Struct, frozen=True, tag_field="type"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unmask.errors import InvalidValueError
 from unmask.params import GenerationParams
-from unmask.serving.chat import ChatRequest
+from unmask.serving.chat import Chat
 from unmask.serving.dialects.anthropic_messages.conversation import parse_conversation
 from unmask.serving.dialects.anthropic_messages.tools import parse_choice, parse_tools
 from unmask.serving.dialects.anthropic_messages.wire import (
@@ -21,7 +21,7 @@ from unmask.serving.stop import parse_stop
 _FORMAT = "output_config.format.schema"
 
 
-def parse(body: MessagesRequest) -> ChatRequest:
+def parse(body: MessagesRequest) -> Chat:
     """The meaning of ``body``. Raises ``InvalidValueError`` where fields contradict each other."""
     wanted = _format(body)
     schema = None if wanted is None else wanted.schema_
@@ -36,11 +36,11 @@ def parse(body: MessagesRequest) -> ChatRequest:
     return parse_chat(body, params)
 
 
-def parse_chat(body: ConversationRequest, params: GenerationParams) -> ChatRequest:
+def parse_chat(body: ConversationRequest, params: GenerationParams) -> Chat:
     """The conversation of ``body``, to be answered with ``params``."""
     messages, prefill = parse_conversation(body.system, body.messages)
     effort = (body.output_config or OutputConfig()).effort
-    return ChatRequest(
+    return Chat(
         messages=messages,
         params=params,
         tools=parse_tools(body.tools),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from unmask.params import GenerationParams
-from unmask.serving.body import JsonRoute
+from unmask.serving.body import JsonRoute, json_response
 from unmask.serving.chat import admit_chat, encode_chat
 from unmask.serving.connection import unless_disconnected
 from unmask.serving.description import EVENTS, responses
@@ -50,8 +49,7 @@ async def create_message(body: MessagesRequest, request: Request, model: Served)
         return EventStream(admission, encoder, request.app.state.settings.keep_alive_seconds)
     with admission.running():
         (answer,) = await unless_disconnected(request.receive, admission.answers())
-        whole = msgspec.json.encode(encode(head, answer))
-        return Response(whole, headers=report_headers([answer]), media_type="application/json")
+        return json_response(encode(head, answer), report_headers([answer]))
 
 
 @router.post("/v1/messages/count_tokens", responses=responses(ErrorEnvelope))

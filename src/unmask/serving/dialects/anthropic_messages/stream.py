@@ -31,7 +31,8 @@ from unmask.serving.dialects.anthropic_messages.events import (
 )
 from unmask.serving.dialects.anthropic_messages.message import Block, Message, Text, Thinking, ToolUse, Usage
 from unmask.serving.errors import Problem
-from unmask.serving.extension import CanvasFrame, FrameExtension, GenerationReport
+from unmask.serving.extension import GenerationReport
+from unmask.serving.frames import FrameWriter
 
 
 class MessageStream:
@@ -48,10 +49,9 @@ class MessageStream:
 
     def __init__(self, head: Head, cells: CellDecoder, prompt_tokens: int, eager: Container[str] = ()) -> None:
         self._head = head
-        self._cells = cells
+        self._frames = FrameWriter(cells)
         self._prompt_tokens = prompt_tokens
         self._eager = eager
-        self._frames = 0
         self._index = -1
         self._block: Block | None = None  # the open one, as it began
         self._kept: list[str] = []  # of the open block: reasoning to be signed, or input that is held back
@@ -71,10 +71,7 @@ class MessageStream:
     def step(self, number: int, delta: AnswerDelta) -> list[bytes]:
         """The parts of ``delta``, its canvas frame, and the message's end."""
         events = [one for part in delta.parts for one in self._part(part)]
-        if delta.frame is not None:
-            self._frames += 1
-            frame = CanvasFrame.of(self._frames, delta, self._cells)
-            events.append(event(CanvasShown(FrameExtension(frame))))
+        events += [event(CanvasShown(frame)) for frame in self._frames.write(number, delta)]
         if delta.answer is not None:
             events += [*self._close(), _ending(delta.answer)]
         return events

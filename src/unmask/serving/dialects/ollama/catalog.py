@@ -95,7 +95,7 @@ def _details(info: ModelInfo) -> dict[str, Any]:
 
 def _capabilities(model: ServedModel) -> list[str]:
     tools = ["tools"] if model.template.exists else []
-    thinking = ["thinking"] if "enable_thinking" in model.template.variables else []
+    thinking = ["thinking"] if model.syntax.reasoning is not None else []
     return ["completion", *tools, *thinking]
 
 

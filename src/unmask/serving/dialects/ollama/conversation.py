@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from unmask.errors import InvalidValueError
-from unmask.serving.chat import split_prefill
-from unmask.serving.dialects.ollama.wire import CalledTool, Message
+from unmask.serving.chat import split_prefill, template_call
+from unmask.serving.dialects.ollama.wire import Message
 
 _OWNERS = {"thinking": "assistant", "tool_calls": "assistant", "tool_name": "tool", "tool_call_id": "tool"}
 
@@ -29,12 +29,8 @@ def _parse(message: Message, path: str) -> dict[str, Any]:
     if message.thinking:
         turn["reasoning_content"] = message.thinking
     if message.tool_calls:
-        turn["tool_calls"] = [_call(call) for call in message.tool_calls]
+        called = [(call.id, call.function) for call in message.tool_calls]
+        turn["tool_calls"] = [template_call(call_id, function.name, function.arguments) for call_id, function in called]
     if message.role == "tool":
         turn |= {"tool_call_id": message.tool_call_id or "", "name": message.tool_name or ""}
     return turn
-
-
-def _call(call: CalledTool) -> dict[str, Any]:
-    function = {"name": call.function.name, "arguments": call.function.arguments}
-    return {"id": call.id, "type": "function", "function": function}

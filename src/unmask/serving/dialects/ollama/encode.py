@@ -16,8 +16,9 @@ from unmask.answers.parts import ToolCall
 from unmask.engine.text import CellDecoder
 from unmask.events import TokenLogprob
 from unmask.serving.call_input import input_text, parse_input
-from unmask.serving.dialects.ollama.lines import CalledFunction, CalledTool, Line, Logprob, MakeLine, TopLogprob
+from unmask.serving.dialects.ollama.lines import CalledFunction, CalledTool, Line, MakeLine
 from unmask.serving.extension import GenerationReport
+from unmask.serving.logprobs import Logprob, encode_entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,20 +76,7 @@ def ending(answer: Answer) -> dict[str, Any]:
 
 def encode_logprobs(entries: Sequence[TokenLogprob] | None, cells: CellDecoder) -> list[Logprob] | UnsetType:
     """``entries`` as the line that they belong to has them."""
-    if entries is None:
-        return UNSET
-    return [
-        Logprob(
-            *_spelled(entry.token_id, entry.logprob, cells),
-            [TopLogprob(*_spelled(token_id, logprob, cells)) for token_id, logprob in entry.alternatives],
-        )
-        for entry in entries
-    ]
-
-
-def _spelled(token_id: int, logprob: float, cells: CellDecoder) -> tuple[str, float, list[int]]:
-    token, spelled = cells.spell(token_id)
-    return token, logprob, spelled
+    return UNSET if entries is None else encode_entries(entries, cells)
 
 
 def _nanoseconds(seconds: float) -> int:

@@ -8,24 +8,9 @@ from typing import Any, Literal, Protocol
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from unmask.serving.logprobs import Logprob
+
 DoneReason = Literal["stop", "length", "load", "unload"]
-
-
-class TopLogprob(msgspec.Struct, frozen=True):
-    """A token that could have been. ``token`` is its text by itself; ``bytes`` are exact for parts of characters."""
-
-    token: str
-    logprob: float
-    bytes: list[int]
-
-
-class Logprob(msgspec.Struct, frozen=True):
-    """A token of the answer, and the likeliest ones at its place."""
-
-    token: str
-    logprob: float
-    bytes: list[int]
-    top_logprobs: list[TopLogprob]
 
 
 class CalledFunction(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from typing import Any
 from unmask.answers.tools import Tool
 from unmask.errors import ContextLengthError, InvalidValueError
 from unmask.params import GenerationParams, ModelInfo
-from unmask.serving.chat import ChatRequest
+from unmask.serving.chat import Chat
 from unmask.serving.dialects.ollama import wire
 from unmask.serving.dialects.ollama.conversation import parse_conversation
 from unmask.serving.dialects.ollama.options import Options
@@ -28,7 +28,7 @@ def names(prompt: str) -> dict[str, str]:
     return known | {name: f"options.{name}" for name in _OWN} | {"logprobs": "top_logprobs"}
 
 
-def parse_chat(body: wire.ChatRequest) -> ChatRequest:
+def parse_chat(body: wire.ChatRequest) -> Chat:
     """The meaning of ``body``. Raises ``InvalidValueError`` where fields contradict each other."""
     messages, prefill = parse_conversation(body.messages or [])
     functions = [tool.function for tool in body.tools or ()]
@@ -36,14 +36,14 @@ def parse_chat(body: wire.ChatRequest) -> ChatRequest:
         Tool(function.name, function.description or "", function.parameters, bool(function.strict), path)
         for path, function in ((f"tools[{number}].function", function) for number, function in enumerate(functions))
     ]
-    return ChatRequest(messages=messages, params=parse_params(body), tools=tools, prefill=prefill, **_thinking(body))
+    return Chat(messages=messages, params=parse_params(body), tools=tools, prefill=prefill, **_thinking(body))
 
 
-def parse_generate(body: wire.GenerateRequest) -> ChatRequest:
+def parse_generate(body: wire.GenerateRequest) -> Chat:
     """The same of a lone prompt."""
     turns = [("system", body.system), ("user", body.prompt)]
     messages = [{"role": role, "content": text} for role, text in turns if text]
-    return ChatRequest(messages=messages, params=parse_params(body), **_thinking(body))
+    return Chat(messages=messages, params=parse_params(body), **_thinking(body))
 
 
 def check_raw(body: wire.GenerateRequest) -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import msgspec
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from unmask.params import ModelInfo
 from unmask.serving.admission import Admission
-from unmask.serving.body import JsonRoute
-from unmask.serving.chat import ChatRequest, admit_chat, encode_chat
+from unmask.serving.body import JsonRoute, json_response
+from unmask.serving.chat import Chat, admit_chat, encode_chat
 from unmask.serving.connection import unless_disconnected
 from unmask.serving.description import Json, responses, schema_of
 from unmask.serving.dialects.ollama import wire
@@ -50,7 +49,7 @@ async def chat(body: wire.ChatRequest, request: Request, model: Served) -> Respo
     name, variant = find(model, body.model)
     head = Head.new(name, chat_line)
     if not body.messages:
-        return _loaded(head, body)
+        return _loaded(head, body, model)
     with field_names(EXTENSION, **names("messages")):
         admission = await _admit_chat(model, parse_chat(body), body, variant, request)
     return await _answer(head, admission, body, request, model)
@@ -62,7 +61,7 @@ async def generate(body: wire.GenerateRequest, request: Request, model: Served) 
     name, variant = find(model, body.model)
     head = Head.new(name, generate_line)
     if not body.prompt:
-        return _loaded(head, body)
+        return _loaded(head, body, model)
     with field_names(EXTENSION, **names("prompt")):
         if body.raw or not model.template.exists:
             admission = await _admit_raw(model, body.prompt, body, variant, request)
@@ -72,7 +71,7 @@ async def generate(body: wire.GenerateRequest, request: Request, model: Served) 
 
 
 async def _admit_chat(
-    model: ServedModel, chat: ChatRequest, body: wire.AnswerRequest, variant: ModelInfo, request: Request
+    model: ServedModel, chat: Chat, body: wire.AnswerRequest, variant: ModelInfo, request: Request
 ) -> Admission:
     prompt = await encode_chat(model, chat)
     chat = replace(chat, params=fit(chat.params, body.options, prompt, variant))
@@ -86,8 +85,8 @@ async def _admit_raw(
     check_raw(body)
     (prompt,) = await model.encode_texts([text])
     params = fit(parse_params(body), body.options, prompt, variant)
-    admitted = model.admit([prompt], params, variant, tenant_of(request, None))
-    return await unless_disconnected(request.receive, admitted)
+    checked = model.requests([prompt], params, variant, tenant_of(request, None))
+    return Admission(model, await unless_disconnected(request.receive, checked))
 
 
 async def _answer(
@@ -97,13 +96,13 @@ async def _answer(
         return EventStream(admission, LineStream(head, model.cells), request.app.state.settings.keep_alive_seconds)
     with admission.running():
         (answer,) = await unless_disconnected(request.receive, admission.answers())
-        return _json(encode(head, answer, model.cells), report_headers([answer]))
+        return json_response(encode(head, answer, model.cells), report_headers([answer]))
 
 
-def _loaded(head: Head, body: wire.AnswerRequest) -> Response:
-    """What is answered to a request for nothing: the model is there, and stays, whatever ``keep_alive`` says."""
-    return _json(head.write(done=True, done_reason="unload" if unloads(body.keep_alive) else "load"))
+def _loaded(head: Head, body: wire.AnswerRequest, model: ServedModel) -> Response:
+    """What is answered to a request for nothing: the model is there, and stays, whatever ``keep_alive`` says.
 
-
-def _json(line: Line, headers: dict[str, str] | None = None) -> Response:
-    return Response(msgspec.json.encode(line), headers=headers, media_type="application/json")
+    Raises ``EngineUnavailableError``.
+    """
+    model.check_alive()
+    return json_response(head.write(done=True, done_reason="unload" if unloads(body.keep_alive) else "load"))

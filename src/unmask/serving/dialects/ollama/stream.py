@@ -15,7 +15,7 @@ from unmask.serving.dialects.ollama.encode import Head, call, encode_logprobs, e
 from unmask.serving.dialects.ollama.envelope import envelope
 from unmask.serving.dialects.ollama.lines import CalledTool
 from unmask.serving.errors import Problem
-from unmask.serving.extension import CanvasFrame, FrameExtension
+from unmask.serving.frames import FrameExtension, FrameWriter
 
 
 class LineStream:
@@ -30,7 +30,7 @@ class LineStream:
     def __init__(self, head: Head, cells: CellDecoder) -> None:
         self._head = head
         self._cells = cells
-        self._frames = 0
+        self._frames = FrameWriter(cells)
         self._calls = 0
         self._call: ToolCall | None = None  # the one that goes on
 
@@ -46,8 +46,7 @@ class LineStream:
             lines += self._part(part, own)
         if logprobs:
             lines.append(self._line(logprobs=logprobs))
-        if delta.frame is not None:
-            lines.append(self._frame(delta))
+        lines += [self._frame(frame) for frame in self._frames.write(number, delta)]
         if delta.answer is not None:
             calls = [] if delta.answer.broken_off else self._finished()
             lines += [self._line(calls=calls)] if calls else []
@@ -96,11 +95,10 @@ class LineStream:
     ) -> bytes:
         return _encoded(self._head.write(content, thinking, calls, logprobs=encode_logprobs(logprobs, self._cells)))
 
-    def _frame(self, delta: AnswerDelta) -> bytes:
-        self._frames += 1
-        frame = CanvasFrame.of(self._frames, delta, self._cells)
-        total = len(frame.cells) + frame.tail
-        return _encoded(self._head.write(completed=total - frame.masked, total=total, unmask=FrameExtension(frame)))
+    def _frame(self, frame: FrameExtension) -> bytes:
+        canvas = frame.canvas
+        total = len(canvas.cells) + canvas.tail
+        return _encoded(self._head.write(completed=total - canvas.masked, total=total, unmask=frame))
 
 
 def _encoded(line: msgspec.Struct) -> bytes:

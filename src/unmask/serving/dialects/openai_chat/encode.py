@@ -10,7 +10,7 @@ from unmask.answers.answer import Answer
 from unmask.engine.text import CellDecoder
 from unmask.serving.dialects.openai_chat.logprobs import encode_logprobs
 from unmask.serving.dialects.openai_chat.wire import AnswerMessage, CalledFunction, CalledTool, ChatCompletion, Choice
-from unmask.serving.dialects.openai_common.encode import Head
+from unmask.serving.dialects.openai_common.head import Head
 from unmask.serving.dialects.openai_common.wire import Usage
 from unmask.serving.extension import GenerationReport
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from unmask.engine.text import CellDecoder
 from unmask.events import TokenLogprob
 from unmask.serving.dialects.openai_chat.wire import ChatLogprobs
-from unmask.serving.dialects.openai_common.logprobs import encode_entries
+from unmask.serving.logprobs import encode_entries
 
 
 def encode_logprobs(entries: Sequence[TokenLogprob] | None, cells: CellDecoder) -> ChatLogprobs | None:

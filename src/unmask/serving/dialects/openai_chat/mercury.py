@@ -18,8 +18,8 @@ from unmask.engine.text import CellDecoder
 from unmask.events import Frame, WireFinish
 from unmask.serving import sse
 from unmask.serving.dialects.openai_chat.encode import call_id
-from unmask.serving.dialects.openai_common.encode import Head
 from unmask.serving.dialects.openai_common.envelope import envelope
+from unmask.serving.dialects.openai_common.head import Head
 from unmask.serving.dialects.openai_common.wire import Usage
 from unmask.serving.errors import Problem
 from unmask.serving.extension import GenerationReport

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from unmask.errors import InvalidValueError
-from unmask.serving.chat import ChatRequest
+from unmask.serving.chat import Chat
 from unmask.serving.dialects.openai_chat import wire
 from unmask.serving.dialects.openai_chat.tools import parse_choice, parse_tools
 from unmask.serving.dialects.openai_common.messages import parse_messages
@@ -18,7 +18,7 @@ from unmask.serving.options import alternatives
 class ParsedChat:
     """What the body asks for, and how. ``names`` maps parameters to the request's fields, for errors."""
 
-    chat: ChatRequest
+    chat: Chat
     snapshots: bool
     include_usage: bool
     names: dict[str, str]
@@ -32,7 +32,7 @@ def parse(body: wire.ChatRequest) -> ParsedChat:
     max_tokens = agree("max_tokens", body.max_tokens, "max_completion_tokens", body.max_completion_tokens)
     limit = "max_tokens" if body.max_completion_tokens is None else "max_completion_tokens"
     logprobs = alternatives(body.top_logprobs, asked=bool(body.logprobs), by="'logprobs': true")
-    chat = ChatRequest(
+    chat = Chat(
         messages=parse_messages(body.messages),
         params=parse_params(body, max_tokens, logprobs, frames=snapshots),
         tools=parse_tools(body.tools),

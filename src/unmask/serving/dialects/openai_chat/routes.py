@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
@@ -14,13 +16,13 @@ from unmask.serving.dialects.openai_chat.mercury import MercuryStream
 from unmask.serving.dialects.openai_chat.parse import ParsedChat, parse
 from unmask.serving.dialects.openai_chat.stream import ChatStream
 from unmask.serving.dialects.openai_chat.wire import ChatCompletion, ChatRequest
-from unmask.serving.dialects.openai_common.encode import Head, json_response
 from unmask.serving.dialects.openai_common.envelope import ErrorEnvelope
-from unmask.serving.extension import report_headers
+from unmask.serving.dialects.openai_common.head import Head
 from unmask.serving.fields import field_names
 from unmask.serving.served_model import Served, ServedModel
 from unmask.serving.sse import EventStream, StreamEncoder
 from unmask.serving.tenant import tenant_of
+from unmask.serving.whole import respond
 
 router = APIRouter(route_class=JsonRoute)
 
@@ -35,13 +37,13 @@ async def create_chat_completion(body: ChatRequest, request: Request, model: Ser
         admission = await unless_disconnected(
             request.receive, admit_chat(model, parsed.chat, prompt, variant, tenant_of(request, body.user))
         )
-    head = Head.new("chatcmpl", name)
+    head = Head.new("chatcmpl-", name)
     if body.stream or parsed.snapshots:
         encoder = _encoder(head, model, parsed)
         return EventStream(admission, encoder, request.app.state.settings.keep_alive_seconds)
     with admission.running():
         answers = await unless_disconnected(request.receive, admission.answers())
-        return json_response(encode(head, answers, model.cells), report_headers(answers))
+        return await respond(partial(encode, head, answers, model.cells), answers)
 
 
 def _encoder(head: Head, model: ServedModel, parsed: ParsedChat) -> StreamEncoder:

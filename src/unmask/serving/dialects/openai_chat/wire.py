@@ -10,10 +10,10 @@ from msgspec import UNSET, UnsetType
 from unmask.events import WireFinish
 from unmask.serving.dialects.openai_chat.tools import Choice as ToolsChoice
 from unmask.serving.dialects.openai_chat.tools import Tools
-from unmask.serving.dialects.openai_common.logprobs import Logprob
 from unmask.serving.dialects.openai_common.messages import Messages
 from unmask.serving.dialects.openai_common.wire import Labels, OpenAIRequest, Usage
 from unmask.serving.extension import GenerationReport
+from unmask.serving.logprobs import Logprob
 from unmask.serving.wire import Only
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]

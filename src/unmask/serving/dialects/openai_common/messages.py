@@ -9,6 +9,7 @@ import msgspec
 from pydantic import Discriminator, Field, Tag
 
 from unmask.errors import InvalidValueError, UnsupportedValueError
+from unmask.serving.chat import template_call
 from unmask.serving.wire import Only, WireModel
 
 _ARGUMENTS = msgspec.json.Decoder(dict[str, Any])
@@ -98,11 +99,11 @@ def _parse(message: Message, path: str, called: dict[str, str]) -> dict[str, Any
 
 
 def _call(call: CalledTool, path: str) -> dict[str, Any]:
-    return template_call(call.id, call.function.name, call.function.arguments, f"{path}.function.arguments")
+    return parse_call(call.id, call.function.name, call.function.arguments, f"{path}.function.arguments")
 
 
-def template_call(call_id: str, name: str, arguments: str, path: str) -> dict[str, Any]:
-    """A call as templates take it, ``arguments`` as an object. Raises ``InvalidValueError`` if they are none.
+def parse_call(call_id: str, name: str, arguments: str, path: str) -> dict[str, Any]:
+    """A call as templates take it, its ``arguments`` read. Raises ``InvalidValueError`` if they are none.
 
     Line breaks within strings, which JSON has not, are taken: models write them, and calls are told as they wrote them.
     """
@@ -110,7 +111,7 @@ def template_call(call_id: str, name: str, arguments: str, path: str) -> dict[st
         decoded = _decode(arguments or "{}")
     except (ValueError, RecursionError):
         raise InvalidValueError(f"'{path}' is no JSON object.", param=path) from None
-    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": decoded}}
+    return template_call(call_id, name, decoded)
 
 
 def _decode(arguments: str) -> dict[str, Any]:

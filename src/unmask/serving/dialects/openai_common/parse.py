@@ -41,7 +41,7 @@ def parse_params(
 
 
 def parse_effort(effort: str | None) -> dict[str, Any]:
-    """Whether to reason, and how much, as ``ChatRequest`` has it: no effort means not at all."""
+    """Whether to reason, and how much, as ``Chat`` has it: no effort means not at all."""
     thinking = None if effort is None else effort != "none"
     return {"thinking": thinking, "effort": effort if thinking else None}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-from collections import Counter
 from typing import ClassVar
 
 import msgspec
@@ -14,11 +13,12 @@ from unmask.answers.parts import Content, Part
 from unmask.engine.text import CellDecoder
 from unmask.events import TokenLogprob, WireFinish
 from unmask.serving import sse
-from unmask.serving.dialects.openai_common.encode import Head
 from unmask.serving.dialects.openai_common.envelope import envelope
+from unmask.serving.dialects.openai_common.head import Head
 from unmask.serving.dialects.openai_common.wire import Chunk, Usage
 from unmask.serving.errors import Problem
-from unmask.serving.extension import CanvasFrame, FrameExtension, GenerationReport
+from unmask.serving.extension import GenerationReport
+from unmask.serving.frames import FrameExtension, FrameWriter
 
 Logprobs = list[TokenLogprob]
 
@@ -39,7 +39,7 @@ class ChunkStream(abc.ABC):
         self._cells = cells
         self._include_usage = include_usage
         self._copies = copies
-        self._frames: Counter[int] = Counter()
+        self._frames = FrameWriter(cells)
         self._answers: dict[int, Answer] = {}
 
     @abc.abstractmethod
@@ -59,10 +59,7 @@ class ChunkStream(abc.ABC):
     def step(self, number: int, delta: AnswerDelta) -> list[bytes]:
         """The parts of ``delta``, its canvas frame, and the finish with the request's report."""
         events = self._parts(number, delta)
-        if delta.frame is not None:
-            self._frames[number] += 1
-            frame = CanvasFrame.of(self._frames[number], delta, self._cells)
-            events.append(self._chunk(self._choice(number), unmask=FrameExtension(frame)))
+        events += [self._chunk(self._choice(number), unmask=frame) for frame in self._frames.write(number, delta)]
         if delta.answer is not None:
             self._answers[number] = delta.answer
             last = self._choice(number, finish=delta.answer.finish)

@@ -13,7 +13,8 @@ from pydantic_core import PydanticCustomError
 from unmask.answers.answer import Answer
 from unmask.params import MAX_BIASES
 from unmask.serving.dialects.openai_common.response_format import ResponseFormat
-from unmask.serving.extension import FrameExtension, GenerationReport, UnmaskOptions
+from unmask.serving.extension import GenerationReport, UnmaskOptions
+from unmask.serving.frames import FrameExtension
 from unmask.serving.stop import Stop
 from unmask.serving.wire import Only, WireModel
 

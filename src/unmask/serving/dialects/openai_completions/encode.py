@@ -6,7 +6,7 @@ from msgspec import UNSET
 
 from unmask.answers.answer import Answer
 from unmask.engine.text import CellDecoder
-from unmask.serving.dialects.openai_common.encode import Head
+from unmask.serving.dialects.openai_common.head import Head
 from unmask.serving.dialects.openai_common.wire import Usage
 from unmask.serving.dialects.openai_completions.logprobs import encode_logprobs
 from unmask.serving.dialects.openai_completions.wire import Choice, CompletionResponse

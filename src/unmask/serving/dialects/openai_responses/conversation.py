@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from unmask.errors import InvalidValueError
-from unmask.serving.dialects.openai_common.messages import template_call
+from unmask.serving.dialects.openai_common.messages import parse_call
 from unmask.serving.dialects.openai_responses.items import (
     FunctionCall,
     FunctionCallOutput,
@@ -60,7 +60,7 @@ class _Conversation:
                 turn["reasoning_content"] = turn.get("reasoning_content", "") + item.text
             case FunctionCall(call_id=call_id, name=name):
                 self._called[call_id] = name
-                self._turn().setdefault("tool_calls", []).append(template_call(call_id, name, item.arguments, path))
+                self._turn().setdefault("tool_calls", []).append(parse_call(call_id, name, item.arguments, path))
             case FunctionCallOutput(call_id=call_id, output=output):
                 name = self._called[call_id]
                 self.messages.append({"role": "tool", "content": output, "tool_call_id": call_id, "name": name})

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from unmask.serving.dialects.openai_common.logprobs import Logprob
 from unmask.serving.dialects.openai_responses.items import OutputItem, OutputText, ReasoningText
 from unmask.serving.dialects.openai_responses.response import Response
-from unmask.serving.extension import FrameExtension
+from unmask.serving.frames import FrameExtension
+from unmask.serving.logprobs import Logprob
 
 
 class Event(msgspec.Struct, kw_only=True, tag_field="type"):
@@ -19,6 +19,19 @@ class Event(msgspec.Struct, kw_only=True, tag_field="type"):
     def type(self) -> str:
         """The name that it also has outside of its data."""
         return str(self.__struct_config__.tag)
+
+
+class ItemEvent(Event, kw_only=True):
+    """What happens within an item."""
+
+    item_id: str
+    output_index: int
+
+
+class PartEvent(ItemEvent, kw_only=True):
+    """What happens within an item's one part."""
+
+    content_index: int = 0
 
 
 class Created(Event, tag="response.created"):
@@ -73,80 +86,58 @@ class ItemDone(Event, tag="response.output_item.done"):
     item: OutputItem
 
 
-class PartAdded(Event, tag="response.content_part.added"):
+class PartAdded(PartEvent, tag="response.content_part.added"):
     """An item's part begins, without text."""
 
-    item_id: str
-    output_index: int
     part: OutputText | ReasoningText
-    content_index: int = 0
 
 
-class PartDone(Event, tag="response.content_part.done"):
+class PartDone(PartEvent, tag="response.content_part.done"):
     """A part as it stays."""
 
-    item_id: str
-    output_index: int
     part: OutputText | ReasoningText
-    content_index: int = 0
 
 
-class TextDelta(Event, tag="response.output_text.delta"):
+class TextDelta(PartEvent, tag="response.output_text.delta"):
     """Text of a message, and the log-probabilities of the tokens whose text it completes."""
 
-    item_id: str
-    output_index: int
     delta: str
-    content_index: int = 0
     logprobs: list[Logprob] = []
 
 
-class TextDone(Event, tag="response.output_text.done"):
+class TextDone(PartEvent, tag="response.output_text.done"):
     """All of it."""
 
-    item_id: str
-    output_index: int
     text: str
-    content_index: int = 0
     logprobs: list[Logprob] = []
 
 
-class ReasoningDelta(Event, tag="response.reasoning_text.delta"):
+class ReasoningDelta(PartEvent, tag="response.reasoning_text.delta"):
     """Text of a reasoning item."""
 
-    item_id: str
-    output_index: int
     delta: str
-    content_index: int = 0
 
 
-class ReasoningDone(Event, tag="response.reasoning_text.done"):
+class ReasoningDone(PartEvent, tag="response.reasoning_text.done"):
     """All of it."""
 
-    item_id: str
-    output_index: int
     text: str
-    content_index: int = 0
 
 
-class ArgumentsDelta(Event, tag="response.function_call_arguments.delta"):
+class ArgumentsDelta(ItemEvent, tag="response.function_call_arguments.delta"):
     """A fragment of a call's arguments."""
 
-    item_id: str
-    output_index: int
     delta: str
 
 
-class ArgumentsDone(Event, tag="response.function_call_arguments.done"):
+class ArgumentsDone(ItemEvent, tag="response.function_call_arguments.done"):
     """All of them."""
 
-    item_id: str
-    output_index: int
     name: str
     arguments: str
 
 
-class CanvasEvent(Event, tag="keepalive"):
+class CanvasShown(Event, tag="keepalive"):
     """The whole canvas after a step: no part of the answer.
 
     Of the types that OpenAI's libraries know, this is the one that means nothing; at one that it does not know, its

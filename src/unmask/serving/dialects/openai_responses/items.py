@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from unmask.serving.dialects.openai_common.logprobs import Logprob
+from unmask.serving.logprobs import Logprob
 
 ItemStatus = Literal["in_progress", "completed", "incomplete"]
 

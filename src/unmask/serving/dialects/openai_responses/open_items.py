@@ -6,7 +6,6 @@ import abc
 from collections.abc import Sequence
 
 from unmask.answers.parts import Content, Part, Reasoning, ToolPiece
-from unmask.serving.dialects.openai_common.logprobs import Logprob
 from unmask.serving.dialects.openai_responses import events
 from unmask.serving.dialects.openai_responses.events import Event
 from unmask.serving.dialects.openai_responses.items import (
@@ -18,6 +17,7 @@ from unmask.serving.dialects.openai_responses.items import (
     ReasoningItem,
     ReasoningText,
 )
+from unmask.serving.logprobs import Logprob
 
 
 class OpenItem(abc.ABC):

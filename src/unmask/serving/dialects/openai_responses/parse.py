@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from unmask.errors import InvalidValueError
 from unmask.params import GenerationParams
-from unmask.serving.chat import ChatRequest
+from unmask.serving.chat import Chat
 from unmask.serving.dialects.openai_common.parse import parse_effort
 from unmask.serving.dialects.openai_responses.conversation import chat_messages
 from unmask.serving.dialects.openai_responses.items import Item
@@ -18,7 +18,7 @@ from unmask.serving.options import alternatives, decoding_options
 from unmask.serving.stop import parse_stop
 
 
-def parse(body: ResponseRequest, previous: Sequence[Item], new: Sequence[Item]) -> ChatRequest:
+def parse(body: ResponseRequest, previous: Sequence[Item], new: Sequence[Item]) -> Chat:
     """The meaning of ``body``, whose ``new`` items follow ``previous`` ones.
 
     Raises ``InvalidValueError`` where fields contradict each other.
@@ -26,10 +26,10 @@ def parse(body: ResponseRequest, previous: Sequence[Item], new: Sequence[Item]) 
     return replace(parse_prompt(body, previous, new), params=_parse_params(body))
 
 
-def parse_prompt(body: CountRequest, previous: Sequence[Item], new: Sequence[Item]) -> ChatRequest:
+def parse_prompt(body: CountRequest, previous: Sequence[Item], new: Sequence[Item]) -> Chat:
     """The same, as far as the prompt goes."""
     effort = None if body.reasoning is None else body.reasoning.effort
-    return ChatRequest(
+    return Chat(
         messages=chat_messages(body.instructions, previous, new),
         params=GenerationParams(),
         tools=parse_tools(body.tools),

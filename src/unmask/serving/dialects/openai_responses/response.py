@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from unmask.answers.answer import Answer
-from unmask.serving.dialects.openai_common.encode import Head
+from unmask.serving.dialects.openai_common.head import Head
 from unmask.serving.dialects.openai_responses.items import OutputItem
 from unmask.serving.dialects.openai_responses.text_format import echo_format
 from unmask.serving.dialects.openai_responses.tools import ChoiceEcho, ToolEcho, echo_choice, echo_tools

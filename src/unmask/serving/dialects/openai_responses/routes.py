@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import secrets
-import time
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from unmask.errors import InvalidValueError
-from unmask.serving.body import JsonRoute
+from unmask.serving.body import JsonRoute, json_response
 from unmask.serving.chat import admit_chat, encode_chat
 from unmask.serving.connection import unless_disconnected
 from unmask.serving.description import EVENTS, responses
-from unmask.serving.dialects.openai_common.encode import Head, json_response
 from unmask.serving.dialects.openai_common.envelope import ErrorEnvelope
+from unmask.serving.dialects.openai_common.head import Head
 from unmask.serving.dialects.openai_responses import response
 from unmask.serving.dialects.openai_responses.draft import Draft
 from unmask.serving.dialects.openai_responses.input import parse_input
 from unmask.serving.dialects.openai_responses.kept import Deletion, ItemList, Kept, page
 from unmask.serving.dialects.openai_responses.parse import own_names, parse, parse_prompt
-from unmask.serving.dialects.openai_responses.stream import ResponseEvents
+from unmask.serving.dialects.openai_responses.stream import ResponseStream
 from unmask.serving.dialects.openai_responses.wire import CountRequest, ItemsQuery, ResponseRequest, RetrieveQuery
 from unmask.serving.extension import report_headers
 from unmask.serving.fields import field_names
@@ -51,12 +49,12 @@ async def create_response(body: ResponseRequest, request: Request, model: Served
         admission = await unless_disconnected(
             request.receive, admit_chat(model, chat, prompt, variant, tenant_of(request, body.user))
         )
-    head = Head(f"resp_{secrets.token_hex(12)}", int(time.time()), name)
+    head = Head.new("resp_", name)
     draft = Draft(response.begin(head, body), [*previous, *new], model.cells)
     if body.stream:
         seconds = request.app.state.settings.keep_alive_seconds
         return EventStream(
-            admission, ResponseEvents(draft, model.cells), seconds, lambda: draft.keep(kept.store, kept.owner)
+            admission, ResponseStream(draft, model.cells), seconds, lambda: draft.keep(kept.store, kept.owner)
         )
     with admission.running():
         answer = await unless_disconnected(request.receive, draft.read(admission))

@@ -12,10 +12,10 @@ from unmask.serving.dialects.openai_responses.draft import Draft
 from unmask.serving.dialects.openai_responses.events import Event
 from unmask.serving.dialects.openai_responses.response import fail
 from unmask.serving.errors import Problem
-from unmask.serving.extension import CanvasFrame, FrameExtension
+from unmask.serving.frames import FrameWriter
 
 
-class ResponseEvents:
+class ResponseStream:
     """Numbers the events of ``draft`` and puts those around them that every response has.
 
     An error ends the stream with ``error`` and ``response.failed``: never assistant text, never a finish.
@@ -26,9 +26,8 @@ class ResponseEvents:
 
     def __init__(self, draft: Draft, cells: CellDecoder) -> None:
         self._draft = draft
-        self._cells = cells
+        self._frames = FrameWriter(cells)
         self._sent = 0
-        self._frames = 0
 
     def start(self) -> list[bytes]:
         """The response as it was asked for, twice, as clients expect."""
@@ -38,10 +37,7 @@ class ResponseEvents:
     def step(self, number: int, delta: AnswerDelta) -> list[bytes]:
         """The news of the output, and the canvas frame."""
         told: list[Event] = self._draft.write(delta)
-        if delta.frame is not None:
-            self._frames += 1
-            frame = CanvasFrame.of(self._frames, delta, self._cells)
-            told.append(events.CanvasEvent(unmask=FrameExtension(frame)))
+        told += [events.CanvasShown(unmask=frame) for frame in self._frames.write(number, delta)]
         return [self._send(event) for event in told]
 
     def end(self) -> list[bytes]:

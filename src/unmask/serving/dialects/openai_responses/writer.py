@@ -6,10 +6,10 @@ from unmask.answers.answer import AnswerDelta
 from unmask.answers.parts import Content, Part, Reasoning
 from unmask.engine.text import CellDecoder
 from unmask.events import TokenLogprob
-from unmask.serving.dialects.openai_common.logprobs import Logprob, encode_entries
 from unmask.serving.dialects.openai_responses.events import Event
 from unmask.serving.dialects.openai_responses.items import ItemStatus, OutputItem
 from unmask.serving.dialects.openai_responses.open_items import OpenCall, OpenItem, OpenMessage, OpenReasoning
+from unmask.serving.logprobs import Logprob, encode_entries
 
 
 class OutputWriter:

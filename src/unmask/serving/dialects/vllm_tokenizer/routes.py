@@ -9,9 +9,8 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from unmask.errors import InvalidValueError
-from unmask.serving.body import JsonRoute
+from unmask.serving.body import JsonRoute, json_response
 from unmask.serving.description import responses
-from unmask.serving.dialects.openai_common.encode import json_response
 from unmask.serving.dialects.openai_common.envelope import ErrorEnvelope
 from unmask.serving.dialects.openai_common.messages import parse_messages
 from unmask.serving.dialects.vllm_tokenizer.wire import DetokenizeRequest, Text, TokenizeRequest, Tokens
@@ -36,7 +35,7 @@ async def _encode(body: TokenizeRequest, model: ServedModel) -> list[int]:
         return (await model.encode_texts([body.prompt], add_begin=body.add_special_tokens is not False))[0]
     if body.add_special_tokens:
         raise InvalidValueError("The chat template sets special tokens itself.", param="add_special_tokens")
-    return await model.encode_chat(parse_messages(body.messages or []))
+    return await model.encode_messages(parse_messages(body.messages or []))
 
 
 @router.post("/detokenize", responses=responses(ErrorEnvelope, Text))

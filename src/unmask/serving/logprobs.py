@@ -1,4 +1,4 @@
-"""Log-probabilities token by token, as chat and responses have them."""
+"""Log-probabilities token by token, as dialects have them."""
 
 from __future__ import annotations
 
