@@ -74,16 +74,19 @@ def says(*texts: str) -> dict[str, Any]:
 
 
 def _properties(**types: str) -> dict[str, Any]:
-    """A schema in the few words that each client passes on."""
+    """A schema in the few words that each client passes on, and in the order in which Ollama's puts them."""
     return {
         "type": "object",
-        "properties": {name: {"type": kind} for name, kind in types.items()},
         "required": list(types),
+        "properties": {name: {"type": kind} for name, kind in types.items()},
     }
 
 
-ADD = Tool("add", "Add two numbers.", _properties(a="integer", b="integer"))
-LOOK_UP = Tool("look_up", "Look a word up.", _properties(word="string"))
+ADD = Tool("add", "Add.", _properties(a="integer", b="integer"))
+LOOK_UP = Tool("look_up", "Look up.", _properties(word="string"))
+# Its arguments are the model's own choice, and JavaScript has no large integers.
+DIGIT = {"type": "integer", "minimum": 0, "maximum": 9}
+ADD_DIGITS = Tool("add", "Add.", {"type": "object", "required": ["a"], "properties": {"a": DIGIT, "b": DIGIT}})
 
 SHELTER = {
     "type": "object",
@@ -133,8 +136,8 @@ CASES: Sequence[Case] = (
         pinned="Both:",
         called=(LOOKED_UP, ADDED),
     ),
-    ask("named tool", SUM, tools=(LOOK_UP, ADD), choice="add", max_tokens=100),
-    ask("any tool", SUM, tools=(LOOK_UP, ADD), choice="required", max_tokens=100),
+    ask("named tool", SUM, tools=(LOOK_UP, ADD_DIGITS), choice="add"),
+    ask("any tool", SUM, tools=(LOOK_UP, ADD_DIGITS), choice="required"),
     ask("no tool called", SUM, tools=(ADD,), max_tokens=100, unmask=says("Fifteen."), pinned="Fifteen."),
     Case(
         "tool result",

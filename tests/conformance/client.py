@@ -15,7 +15,7 @@ from tests.conformance.dialects import DIALECTS, Dialect
 from tests.conformance.environments import NEW, NODE, OLD, Environment
 
 DRIVERS = Path(__file__).parent / "drivers"
-PATIENCE = 20  # seconds that a driver may take for one line
+PATIENCE = 60  # seconds that a driver may take for one line
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Client:
 
     @property
     def pairs(self) -> list[tuple[Dialect, str]]:
-        """Dialects and modes that this client has and this server speaks."""
+        """The dialects and modes that this client has."""
         return [(dialect, mode) for dialect in DIALECTS for mode in self.modes.get(dialect.name, ())]
 
     def command(self) -> list[str]:

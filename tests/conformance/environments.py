@@ -77,5 +77,9 @@ NODE = Environment(
     ),
     node=True,
 )
+LLM = Environment("llm", ("llm==0.36",), slow=True)
+LITELLM = Environment("litellm", ("litellm==1.110.2",), slow=True)
+AIDER = Environment("aider", ("aider-chat==0.86.2",), slow=True)
+LM_EVAL = Environment("lm-eval", ("lm-eval[api]==0.4.13",), slow=True)
 
-ENVIRONMENTS = {one.name: one for one in (OLD, NEW, NODE)}
+ENVIRONMENTS = {one.name: one for one in (OLD, NEW, NODE, LLM, LITELLM, AIDER, LM_EVAL)}

@@ -32,13 +32,14 @@ class Cell:
         return "-".join(map(str, (self.client, self.dialect, self.mode, self.case))) + self.canvas * "-canvas"
 
 
+WITH_FRAMES = ("text", "several blocks", "reasoning", "tool")  # of each kind of delta, one that they come between
 CELLS = [
     Cell(client, dialect, mode, case, canvas)
     for client in CLIENTS
     for dialect, mode in client.pairs
     for case in CASES
     if dialect.put(case) is not None
-    for canvas in ([False] if mode == "whole" else [False, True])
+    for canvas in ([False, True] if mode != "whole" and case.name in WITH_FRAMES else [False])
 ]
 
 

@@ -1,4 +1,4 @@
-"""The wire APIs, written from their owners' descriptions and not from our code. Those served are ``DIALECTS``."""
+"""The wire APIs, written from their owners' descriptions and not from our code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,15 @@ from tests.conformance.dialects.openai_chat import CHAT
 from tests.conformance.dialects.openai_completions import COMPLETIONS
 from tests.conformance.dialects.openai_responses import RESPONSES
 
-ALL = (CHAT, COMPLETIONS, RESPONSES, MESSAGES, OLLAMA_CHAT, OLLAMA_GENERATE)
-DIALECTS = tuple(dialect for dialect in ALL if dialect.landed)
+DIALECTS = (CHAT, COMPLETIONS, RESPONSES, MESSAGES, OLLAMA_CHAT, OLLAMA_GENERATE)
 
-__all__ = ["ALL", "CHAT", "COMPLETIONS", "DIALECTS", "RESPONSES", "Answer", "Dialect"]
+__all__ = [
+    "CHAT",
+    "COMPLETIONS",
+    "DIALECTS",
+    "MESSAGES",
+    "OLLAMA_CHAT",
+    "RESPONSES",
+    "Answer",
+    "Dialect",
+]

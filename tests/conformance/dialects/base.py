@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from typing import Any
 
 from tests.conformance.cases import Call, Case
@@ -44,10 +43,6 @@ class Dialect:
     usage_options: Body = field(default_factory=dict)
     done: str | None = None
     has_codes: bool = True
-
-    @property
-    def landed(self) -> bool:
-        return find_spec(f"unmask.serving.dialects.{self.module}") is not None
 
     def body(self, case: Case) -> Body:
         body = self.put(case)
