@@ -125,7 +125,7 @@ def _announce(model: ServedModel, url: str, *, secured: bool) -> None:
     adapted = ", ".join(list(model.variants)[1:])
     if adapted:
         typer.echo(f"With its adapters it is also {adapted}.", err=True)
-    typer.echo(f"Playground: {url}/", err=True)
+    typer.echo(f"Base URL: {url}/v1 for OpenAI's clients; {url} for Anthropic's, Ollama's, and browsers", err=True)
     endpoint, body = _CHAT if model.template.exists else _TEXT
     typer.echo(f"Try: curl {url}/v1/{endpoint} {key}-H 'content-type: application/json' -d '{body}'", err=True)
 

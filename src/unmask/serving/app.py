@@ -51,9 +51,11 @@ def create_app(model: ServedModel, settings: ServerSettings, responses: Response
     anthropic = (anthropic_models, anthropic_messages)
     openai = (openai_chat, openai_completions, openai_responses, openai_models, vllm_tokenizer)
     ollamas = (ollama, ollama_models, ollama_refused, ollama_running)
-    for room in (*anthropic, *openai, *ollamas, health, playground):
-        app.include_router(room.router)
-    errors = ErrorResponder({"": openai_envelope, "/v1/messages": anthropic_envelope, "/api/": ollama_envelope})
+    routers = [room.router for room in (*anthropic, *openai, *ollamas, health, playground)]
+    for router in routers:
+        app.include_router(router)
+    envelopes = {"": openai_envelope, "/v1/messages": anthropic_envelope, "/api/": ollama_envelope}
+    errors = ErrorResponder(envelopes, {route.path for router in routers for route in router.routes})
     errors.install(app)
     app.state.errors = errors
     _surround(app, model, settings, errors)

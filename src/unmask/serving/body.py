@@ -33,7 +33,10 @@ class JsonRequest(Request):
 
 
 class JsonRoute(APIRoute):
-    """A route that reads its body as ``JsonRequest`` does. Routers of dialects take it as their ``route_class``."""
+    """A route that reads its body as ``JsonRequest`` does. Routers of dialects take it as their ``route_class``.
+
+    FastAPI takes no body for JSON that does not say so.
+    """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """FastAPI's handler, given the other kind of request."""
@@ -43,6 +46,21 @@ class JsonRoute(APIRoute):
             return await handle(JsonRequest(request.scope, request.receive))
 
         return handle_json
+
+
+class UntypedJsonRoute(JsonRoute):
+    """The same for bodies that are JSON whatever their type says: that of ``curl -d`` is a form's."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """FastAPI's handler, given a request that says JSON."""
+        handle = super().get_route_handler()
+
+        async def handle_untyped(request: Request) -> Response:
+            headers = [header for header in request.scope["headers"] if header[0] != b"content-type"]
+            scope = {**request.scope, "headers": [*headers, (b"content-type", b"application/json")]}
+            return await handle(Request(scope, request.receive))
+
+        return handle_untyped
 
 
 def json_response(body: msgspec.Struct, headers: Mapping[str, str] | None = None) -> Response:

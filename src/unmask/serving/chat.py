@@ -140,7 +140,7 @@ def _check_thinking(model: ServedModel, thinking: bool) -> None:
             "This model's chat template always lets it reason before it answers."
             if model.syntax.reasoning is not None
             else "This model does not reason before it answers.",
-            hint="Leave it out.",
+            hint="Leave 'thinking' out.",
             param="thinking",
         )
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -23,6 +23,7 @@ from unmask.errors import (
     UnsupportedValueError,
 )
 from unmask.serving.extension import UnmaskOptions
+from unmask.serving.lost import explain_lost
 
 _CLIENT_CLOSED_REQUEST = 499
 _DOWN_SECONDS = 30  # when to ask again for an engine that is down: nothing tells when it will be back
@@ -80,14 +81,18 @@ class ErrorResponder:
     """Error responses in the envelope of the dialect that a path belongs to.
 
     ``envelopes`` maps path prefixes to envelopes; the longest prefix of a path decides, "" is there for the rest.
+    ``paths`` are those that are served, for requests that miss them.
     """
 
-    def __init__(self, envelopes: Mapping[str, Envelope]) -> None:
+    def __init__(self, envelopes: Mapping[str, Envelope], paths: Collection[str] = ()) -> None:
         self._envelopes = sorted(envelopes.items(), key=lambda item: len(item[0]), reverse=True)
+        self._known = sorted(paths)
 
     def response(self, path: str, error: Exception) -> Response:
         """The HTTP response for ``error`` on ``path``."""
         problem = Problem.of(error)
+        if isinstance(error, HTTPException):
+            problem = replace(problem, message=explain_lost(error, path, self._known))
         envelope = next(envelope for prefix, envelope in self._envelopes if path.startswith(prefix))
         body = msgspec.json.encode(envelope(problem))
         return Response(body, problem.status, problem.headers, media_type="application/json")

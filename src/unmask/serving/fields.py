@@ -31,6 +31,7 @@ def field_names(extension: str = "unmask", **names: str) -> Iterator[None]:
         if error.param in names:
             own = names[error.param]
             error.message = error.message.replace(f"'{error.param}'", f"'{own}'")
+            error.hint = error.hint.replace(f"'{error.param}'", f"'{own}'")
             error.param = own
         elif error.param in UnmaskOptions.model_fields:
             error.param = f"{extension}.{error.param}"

@@ -171,12 +171,16 @@ def _url(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
+_LOG_ORDER = ("timestamp", "level", "event", "request_id", "method", "path")
+
+
 def configure_log() -> None:
     """Structured log lines on stderr, each with its request's id."""
+    plain = structlog.processors.LogfmtRenderer(key_order=_LOG_ORDER, drop_missing=True)
     render = (
         [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
         if sys.stderr.isatty()
-        else [structlog.processors.format_exc_info, structlog.processors.LogfmtRenderer()]
+        else [structlog.processors.format_exc_info, plain]
     )
     structlog.configure(
         processors=[

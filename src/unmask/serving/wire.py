@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, model_validator
@@ -46,7 +47,7 @@ class Only:
             return value
         if not self._values:
             raise PydanticCustomError("unsupported_value", "it is not supported; leave it out")
-        allowed = " or ".join(repr(value) for value in self._values)
+        allowed = " or ".join(json.dumps(value) for value in self._values)
         raise PydanticCustomError("unsupported_value", "only {allowed} is supported", {"allowed": allowed})
 
 

@@ -18,13 +18,21 @@ _KINDS = {
 }
 
 
-class ErrorBody(msgspec.Struct, frozen=True):
+class UnsupportedThread(msgspec.Struct, frozen=True):
+    """That no conversations are kept here: clients that asked for it by themselves then do without."""
+
+    error_code: str = "thread_unsupported_request"
+    unsupported: tuple[str, ...] = ("thread",)
+
+
+class ErrorBody(msgspec.Struct, frozen=True, omit_defaults=True):
     """The inside of the envelope; ``code`` and ``param`` are the catalogue's."""
 
     type: str
     message: str
     code: str
     param: str | None
+    details: UnsupportedThread | None = None
 
 
 class ErrorEnvelope(msgspec.Struct, frozen=True, tag_field="type", tag="error"):
@@ -36,4 +44,6 @@ class ErrorEnvelope(msgspec.Struct, frozen=True, tag_field="type", tag="error"):
 def envelope(problem: Problem) -> ErrorEnvelope:
     """``problem`` in Anthropic's shape."""
     other = "invalid_request_error" if problem.status < 500 else "api_error"
-    return ErrorEnvelope(ErrorBody(_KINDS.get(problem.status, other), problem.message, problem.code, problem.param))
+    details = UnsupportedThread() if problem.param == "thread" else None
+    kind = _KINDS.get(problem.status, other)
+    return ErrorEnvelope(ErrorBody(kind, problem.message, problem.code, problem.param, details))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from unmask.errors import InvalidValueError
 from unmask.params import GenerationParams
 from unmask.serving.chat import Chat
@@ -34,6 +36,17 @@ def parse(body: MessagesRequest) -> Chat:
         **decoding_options(body.unmask, stream=bool(body.stream), schema=schema, schema_name=_FORMAT),
     )
     return parse_chat(body, params)
+
+
+def fit(chat: Chat, room: int) -> Chat:
+    """``chat`` with no more ``max_tokens`` than there is ``room`` beside its prompt.
+
+    Clients must give a number and know nothing of the context. Without any room the request is refused as it is.
+    """
+    limit = chat.params.max_tokens
+    if limit is None or not 0 < room < limit:
+        return chat
+    return replace(chat, params=replace(chat.params, max_tokens=room))
 
 
 def parse_chat(body: ConversationRequest, params: GenerationParams) -> Chat:

@@ -16,7 +16,7 @@ from unmask.serving.description import EVENTS, responses
 from unmask.serving.dialects.anthropic_messages.encode import Head, encode
 from unmask.serving.dialects.anthropic_messages.envelope import ErrorEnvelope
 from unmask.serving.dialects.anthropic_messages.message import Message
-from unmask.serving.dialects.anthropic_messages.parse import names, parse, parse_chat
+from unmask.serving.dialects.anthropic_messages.parse import fit, names, parse, parse_chat
 from unmask.serving.dialects.anthropic_messages.stream import MessageStream
 from unmask.serving.dialects.anthropic_messages.tools import eager_tools
 from unmask.serving.dialects.anthropic_messages.wire import CountRequest, MessagesRequest
@@ -39,6 +39,7 @@ async def create_message(body: MessagesRequest, request: Request, model: Served)
     user = None if body.metadata is None else body.metadata.user_id
     with field_names(**names(body)):
         prompt = await encode_chat(model, chat)
+        chat = fit(chat, variant.context_length - len(prompt))
         admission = await unless_disconnected(
             request.receive, admit_chat(model, chat, prompt, variant, tenant_of(request, user))
         )

@@ -11,7 +11,7 @@ from fastapi import APIRouter
 
 from unmask import __version__
 from unmask.params import RULE_TRAITS, ModelInfo
-from unmask.serving.body import JsonRoute
+from unmask.serving.body import UntypedJsonRoute
 from unmask.serving.description import responses
 from unmask.serving.dialects.ollama.envelope import ErrorEnvelope
 from unmask.serving.dialects.ollama.names import find, tagged
@@ -21,7 +21,7 @@ from unmask.serving.served_model import Served, ServedModel
 
 _FOREVER = "9999-12-31T23:59:59Z"
 
-router = APIRouter(route_class=JsonRoute, responses=responses(ErrorEnvelope))
+router = APIRouter(route_class=UntypedJsonRoute, responses=responses(ErrorEnvelope))
 
 
 @router.get("/api/tags")

@@ -8,7 +8,7 @@ from unmask.errors import NotServedError
 
 router = APIRouter(include_in_schema=False)
 
-_FIXED = "This server serves the model that it was started with."
+_FIXED = "This server serves the model that it was started with; start 'unmask serve' with another."
 _REFUSED = {
     "/api/pull": _FIXED,
     "/api/push": _FIXED,
@@ -19,13 +19,12 @@ _REFUSED = {
     "/api/embed": "The model writes text; it makes no vectors of it.",
     "/api/embeddings": "The model writes text; it makes no vectors of it.",
 }
-_START = "Start 'unmask serve' with another model."
 
 
 def _refuse(path: str, reason: str) -> None:
     @router.api_route(path, methods=["GET", "HEAD", "POST", "DELETE"])
     async def refused() -> None:
-        raise NotServedError(f"{path.partition('/{')[0]} is not served. {reason}", hint=_START)
+        raise NotServedError(f"{path.partition('/{')[0]} is not served. {reason}")
 
 
 for _path, _reason in _REFUSED.items():

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from unmask.params import ModelInfo
 from unmask.serving.admission import Admission
-from unmask.serving.body import JsonRoute, json_response
+from unmask.serving.body import UntypedJsonRoute, json_response
 from unmask.serving.chat import Chat, admit_chat, encode_chat
 from unmask.serving.connection import unless_disconnected
 from unmask.serving.description import Json, responses, schema_of
@@ -37,7 +37,7 @@ from unmask.serving.sse import EventStream
 from unmask.serving.tenant import tenant_of
 from unmask.serving.whole import respond
 
-router = APIRouter(route_class=JsonRoute)
+router = APIRouter(route_class=UntypedJsonRoute)
 
 
 def _responses(line: type[Line]) -> dict[int | str, Json]:

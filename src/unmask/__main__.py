@@ -1,0 +1,7 @@
+"""``python -m unmask``: the command ``unmask``."""
+
+from __future__ import annotations
+
+from unmask.cli.main import main
+
+main()
