@@ -46,7 +46,16 @@ print("".join(pieces))
 
 
 @pytest.mark.parametrize("stream", ["", "stream"])
-@pytest.mark.parametrize(("provider", "path"), [("openai", "/v1"), ("anthropic", ""), ("ollama_chat", "")])
+@pytest.mark.parametrize(
+    ("provider", "path"),
+    [
+        ("openai", "/v1"),
+        ("anthropic", ""),
+        pytest.param(
+            "ollama_chat", "", marks=pytest.mark.xfail(reason="it sends no content type, which is refused", strict=True)
+        ),
+    ],
+)
 def test_litellm(server, tmp_path, provider, path, stream):
     LITELLM.require()
     python = LITELLM.program("python")
@@ -55,11 +64,12 @@ def test_litellm(server, tmp_path, provider, path, stream):
 
 
 def test_aider(server, tmp_path):
-    """It talks to the model, which writes no edits that it could apply, and ends well."""
+    """It talks to the model, counts tokens, and ends well."""
     AIDER.require()
     run(tmp_path, "git", "init", "-q")
     (tmp_path / "hello.py").write_text('print("hello")\n')
     switches = ["--yes-always", "--no-check-update", "--analytics-disable", "--no-show-model-warnings", "--no-git"]
+    switches += ["--chat-mode", "ask"]  # what it says of edits is more than the embedded model can read
     command = [AIDER.program("aider"), "--model", f"openai/{MODEL}", *switches, "--message", SUM, "hello.py"]
     shown = run(tmp_path, *command, OPENAI_API_BASE=f"{server.url}/v1", OPENAI_API_KEY="none")
     assert "Tokens:" in shown, shown
