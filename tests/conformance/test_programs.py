@@ -51,9 +51,7 @@ print("".join(pieces))
     [
         ("openai", "/v1"),
         ("anthropic", ""),
-        pytest.param(
-            "ollama_chat", "", marks=pytest.mark.xfail(reason="it sends no content type, which is refused", strict=True)
-        ),
+        ("ollama_chat", ""),
     ],
 )
 def test_litellm(server, tmp_path, provider, path, stream):

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 
-import pytest
 from embedded import MODEL, EmbeddedModelTests
-from langchain_core.language_models import BaseChatModel
 from langchain_openai import ChatOpenAI
 
 
@@ -25,7 +23,3 @@ class TestChat(EmbeddedModelTests):
             "stream_usage": True,
             "extra_body": {"unmask": self.options},
         }
-
-    @pytest.mark.xfail(reason="names of users are refused: no chat template would show them", strict=True)
-    def test_message_with_name(self, model: BaseChatModel) -> None:
-        super().test_message_with_name(model)

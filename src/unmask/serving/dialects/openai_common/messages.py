@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from pydantic import Discriminator, Field, Tag
 
-from unmask.errors import InvalidValueError, UnsupportedValueError
+from unmask.errors import InvalidValueError
 from unmask.serving.chat import template_call
 from unmask.serving.wire import Only, WireModel
 
@@ -51,7 +51,10 @@ _Calls = Annotated[list[CalledTool], Field(max_length=128, fail_fast=True)]
 
 
 class Message(WireModel):
-    """A message of the conversation. What an earlier answer of ours holds may be sent back as it came."""
+    """A message of the conversation. What an earlier answer of ours holds may be sent back as it came.
+
+    A ``name`` is the chat template's to show; most show none.
+    """
 
     role: Annotated[str, Only("system", "developer", "user", "assistant", "tool")]
     content: Content | None = None
@@ -81,11 +84,11 @@ def _parse(message: Message, path: str, called: dict[str, str]) -> dict[str, Any
     for field, owner in (("tool_calls", "assistant"), ("reasoning_content", "assistant"), ("tool_call_id", "tool")):
         if getattr(message, field) and role != owner:
             raise InvalidValueError(f"'{path}.{field}' belongs to the role '{owner}' only.", param=f"{path}.{field}")
-    if message.name is not None and role != "tool":
-        raise UnsupportedValueError(f"'{path}.name' is not supported.", hint="Leave it out.", param=f"{path}.name")
     if message.content is None and not (role == "assistant" and message.tool_calls):
         raise InvalidValueError(f"'{path}.content' is missing.", param=f"{path}.content")
     parsed: dict[str, Any] = {"role": role, "content": _text(message.content or "")}
+    if message.name is not None:
+        parsed["name"] = message.name
     if message.reasoning_content:
         parsed["reasoning_content"] = message.reasoning_content
     if message.tool_calls:
