@@ -19,10 +19,10 @@ OPTIONS = {
 }
 
 
-SLOW = [pytest.param(dialect, marks=pytest.mark.slow) for dialect in (RESPONSES, OLLAMA_CHAT)]
+SLOW = [pytest.param(dialect, marks=pytest.mark.slow) for dialect in (RESPONSES, MESSAGES, OLLAMA_CHAT)]
 
 
-@pytest.mark.parametrize("dialect", [CHAT, MESSAGES, *SLOW], ids=str)
+@pytest.mark.parametrize("dialect", [CHAT, *SLOW], ids=str)
 def test_chat_model(dialect, server, tmp_path):
     """In a process of its own: it knows nothing of this repository, not even of its settings."""
     NEW.require()
