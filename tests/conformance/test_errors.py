@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.cases import TEXT
+from tests.conformance.cases import TEXT, ask
 from tests.conformance.client import CLIENTS, Client, Job
 from tests.conformance.dialects import Dialect
 from tests.conformance.http import post
@@ -39,12 +39,14 @@ class Cell:
 CELLS = [Cell(client, dialect, mode) for client in CLIENTS for dialect, mode in client.pairs]
 each_cell = pytest.mark.parametrize("cell", CELLS, ids=str)
 
+LONG = ask("long", "word " * 3000)
+
 REFUSED: dict[str, tuple[Callable[[Dialect, Body], Body], int, str]] = {
     "unknown model": (lambda dialect, body: body | {"model": "gpt-7"}, 404, "model_not_found"),
     "unknown field": (lambda dialect, body: body | {"nonsense": 1}, 400, "unknown_field"),
     "unknown option": (lambda dialect, body: dialect.extended(body, {"nonsense": 1}), 400, "unknown_field"),
     "bad value": (lambda dialect, body: dialect.extended(body, {"threshold": 7.5}), 400, "invalid_value"),
-    "too long": (lambda dialect, body: dialect.limited(body, 100_000), 400, "context_length_exceeded"),
+    "too long": (lambda dialect, body: dialect.body(LONG), 400, "context_length_exceeded"),
 }
 
 

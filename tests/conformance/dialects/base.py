@@ -53,10 +53,6 @@ class Dialect:
         """``body`` with more of our own options."""
         return merged(body, nested(self.extension, options))
 
-    def limited(self, body: Body, tokens: int) -> Body:
-        """``body`` with another limit on the answer's tokens."""
-        return merged(body, nested(self.limit, tokens))
-
     def word(self, finish: str, case: Case) -> str:
         """What the dialect calls the ``finish`` of ``case``."""
         own = "stop string" if case.stop and finish == "stop" else finish
