@@ -27,9 +27,9 @@ class Answer:
 class Dialect:
     """``put`` makes of a case a request's body, None where it cannot be said; ``read`` makes an answer of a whole body.
 
-    ``finishes``: its words for stop, length, tool_calls and "stop string". ``limit``: where the number of tokens is
-    said, ``extension`` where our own options are; both are paths. ``usage_options`` make a stream tell its usage;
-    ``done`` is its last frame, if that is none like the others. ``has_codes``: errors have a place for our code.
+    ``finishes``: its words for stop, length, tool_calls and "stop string". ``extension``: the path
+    of our own options. ``usage_options`` make a stream tell its usage; ``done`` is its last frame, if that is none like
+    the others. ``has_codes``: errors have a place for our code.
     """
 
     name: str
@@ -38,7 +38,6 @@ class Dialect:
     put: Callable[[Case], Body | None]
     read: Callable[[Body], Answer]
     finishes: Mapping[str, str] = field(default_factory=lambda: {"stop string": "stop"})
-    limit: tuple[str, ...] = ("max_tokens",)
     extension: tuple[str, ...] = ("unmask",)
     usage_options: Body = field(default_factory=dict)
     done: str | None = None

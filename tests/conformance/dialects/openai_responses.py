@@ -80,5 +80,4 @@ RESPONSES = Dialect(
         "tool_calls": "completed",
         "length": "max_output_tokens",
     },
-    limit=("max_output_tokens",),
 )
