@@ -39,11 +39,17 @@ CELLS = [
     for dialect, mode in client.pairs
     for case in CASES
     if dialect.put(case) is not None
-    for canvas in ([False, True] if mode != "whole" and case.name in WITH_FRAMES else [False])
+    for canvas in ([False, True] if mode != "whole" else [False])
 ]
 
 
-@pytest.mark.parametrize("cell", CELLS, ids=str)
+def quick(cell: Cell) -> bool:
+    return not cell.canvas or cell.case.name in WITH_FRAMES
+
+
+@pytest.mark.parametrize(
+    "cell", [pytest.param(cell, marks=[] if quick(cell) else pytest.mark.slow) for cell in CELLS], ids=str
+)
 def test_a_client_sees_the_answer(cell, server, driver, whole):
     seen = driver(cell.client).ask(Job(server.url, cell.dialect, cell.mode, cell.request()))
     expected = whole(cell.dialect, cell.case)

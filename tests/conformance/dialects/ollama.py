@@ -62,11 +62,8 @@ def read_generate(body: Body) -> Answer:
 
 _FINISHES = {"tool_calls": "stop", "stop string": "stop"}
 _OPTIONS = ("options", "unmask")
-_LIMIT = ("options", "num_predict")
 
-OLLAMA_CHAT = Dialect(
-    "ollama-chat", "/api/chat", "ollama", put_chat, read_chat, _FINISHES, _LIMIT, _OPTIONS, has_codes=False
-)
+OLLAMA_CHAT = Dialect("ollama-chat", "/api/chat", "ollama", put_chat, read_chat, _FINISHES, _OPTIONS, has_codes=False)
 OLLAMA_GENERATE = Dialect(
     "ollama-generate",
     "/api/generate",
@@ -74,7 +71,6 @@ OLLAMA_GENERATE = Dialect(
     put_generate,
     read_generate,
     _FINISHES,
-    _LIMIT,
     _OPTIONS,
     has_codes=False,
 )
