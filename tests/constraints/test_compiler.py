@@ -204,7 +204,7 @@ def test_what_is_too_large_is_refused(tokenizer, monkeypatch):
 
 def test_without_the_package_the_remedy_is_named(tokenizer, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(NotInstalledError, match=re.escape("unmask[structured]")) as error:
+    with pytest.raises(NotInstalledError, match=re.escape("pip install outlines-core")) as error:
         ConstraintCompiler(tokenizer, MODEL).compile(GenerationParams(regex="a"))
     assert (error.value.status, error.value.param) == (501, "regex")
 

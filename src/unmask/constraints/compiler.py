@@ -80,7 +80,7 @@ class ConstraintCompiler:
         if importlib.util.find_spec("outlines_core") is None:
             raise NotInstalledError(
                 f"'{form.kind}' takes the package outlines-core, which is not installed.",
-                hint=f"Install it: {sys.executable} -m pip install outlines-core.",
+                hint="Install it where Unmask is: python -m pip install outlines-core.",
                 param=form.kind,
             )
         automaton = self._kept.get(form.key)
