@@ -27,7 +27,11 @@ class Album:
                 f"'plot_format' is {image!r}.", hint=f"Use one of {', '.join(FORMATS)}.", param="plot_format"
             )
         if find_spec("matplotlib") is None:
-            raise InvalidValueError("Plots need matplotlib.", hint="Install unmask[plots].", param="plots")
+            raise InvalidValueError(
+                "Plots need matplotlib.",
+                hint="Install it where Unmask is: python -m pip install matplotlib.",
+                param="plots",
+            )
         self._directory, self._image = Path(directory), image
         self._directory.mkdir(parents=True, exist_ok=True)
         self._results: list[Result] = []
