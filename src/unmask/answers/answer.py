@@ -3,20 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from unmask.answers.parts import AnswerBuilder, Content, Part, ToolCall, ToolPiece, merged
 from unmask.answers.reading import Reading
 from unmask.engine.completion import Completion
 from unmask.engine.text import TextDelta
-from unmask.events import Frame, RequestStats, TokenLogprob, WireFinish, wire_finish
+from unmask.events import FinishReason, Frame, RequestStats, TokenLogprob, WireFinish, wire_finish
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneCompletion:
+    """How an answer of another engine than ours ended, and what it used; it has names in common with ``Completion``.
+
+    ``lane``: the engine's name. ``applied``: the parameters that it was given. ``stats`` has only times, and the prompt
+    tokens it had ``cached``.
+    """
+
+    finish_reason: FinishReason
+    prompt_tokens: int
+    completion_tokens: int
+    stats: RequestStats
+    lane: str
+    applied: dict[str, Any]
+    stopped_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """A finished answer. ``logprobs`` are those of the content's tokens; ``reasoning_tokens`` counts those before.
 
-    ``open_ended``: it was held to a form that goes on anywhere (``Reading``). ``parts``: all of it in its order, each
-    part as long as it goes on. ``broken_off``: its last call lacks the end of its arguments.
+    ``parts``: all of it in its order, each part as long as it goes on. ``cut``: it fits its form, but no end token said
+    that it was over. ``broken_off``: its last call lacks the end of its arguments.
     """
 
     content: str
@@ -24,18 +42,15 @@ class Answer:
     tool_calls: list[ToolCall]
     reasoning_tokens: int
     logprobs: list[TokenLogprob] | None
-    completion: Completion
+    completion: Completion | LaneCompletion
     parts: list[Part]
-    open_ended: bool = False
+    cut: bool = False
     broken_off: bool = False
 
     @property
     def finish(self) -> WireFinish:
         """Why it ended, in words that clients know: after a call that is whole, for its result."""
-        completion = self.completion
-        if self.open_ended and completion.completion_tokens == len(completion.token_ids):
-            return "length"  # it fits its form, but no end token said that it was over
-        finish = wire_finish(completion.finish_reason)
+        finish = "length" if self.cut else wire_finish(self.completion.finish_reason)
         return "tool_calls" if self.tool_calls and not self.broken_off and finish == "stop" else finish
 
 
@@ -132,6 +147,6 @@ class AnswerAssembler:
             logprobs=None if completion.logprobs is None else self._logprobs,
             completion=completion,
             parts=merged(self._parts),
-            open_ended=self._open_ended,
+            cut=self._open_ended and completion.completion_tokens == len(completion.token_ids),
             broken_off=self._parser is not None and self._parser.broken_off and not self._over,
         )

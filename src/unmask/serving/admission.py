@@ -75,8 +75,8 @@ class Admission:
         metrics = self._model.metrics
         if delta.frame is not None:
             metrics.frame()
-        if delta.answer is not None:
-            completion = delta.answer.completion
+        completion = text.completion
+        if completion is not None:
             del self._unfinished[number]
             metrics.finished(completion.finish_reason, delta.stats, completion.completion_tokens)
             metrics.deadline(completion.deadline_met)

@@ -1,47 +1,22 @@
-"""A conversation to go on with, in no dialect: what all chat endpoints make of their bodies."""
+"""From a conversation to the request that our engine answers it with."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
+from unmask.answers.chat import Chat
 from unmask.answers.reading import Reading
 from unmask.answers.strict import auto_pattern
-from unmask.answers.tools import Tool, ToolChoice, check_tools, forced_schema
+from unmask.answers.tools import Tool, check_tools, forced_schema
 from unmask.errors import InvalidValueError, UnmaskError, UnsupportedValueError
-from unmask.params import CONSTRAINTS, GenerationParams, ModelInfo
+from unmask.params import CONSTRAINTS, ModelInfo
 from unmask.serving.admission import Admission
 from unmask.serving.served_model import ServedModel
 
 _NO_PARAMETERS = {"type": "object", "properties": {}}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chat:
-    """What is asked for: a conversation, and how to go on with it.
-
-    ``messages`` have the shape that chat templates take (``ChatTemplate.encode``). ``thinking``: whether the model
-    shall reason before it answers; None leaves it to the template. ``effort``: how much, for templates that know of it.
-    ``one_call``: no more than one call an answer. ``copies``: how many answers. ``prefill``: the text with which the
-    answer begins; what comes goes on from there.
-    """
-
-    messages: list[dict[str, Any]]
-    params: GenerationParams
-    tools: Sequence[Tool] = ()
-    choice: ToolChoice = field(default_factory=ToolChoice)
-    one_call: bool = False
-    thinking: bool | None = None
-    effort: str | None = None
-    copies: int = 1
-    prefill: str = ""
-
-    @property
-    def offered(self) -> Sequence[Tool]:
-        """The tools that the answer may call."""
-        return () if self.choice.mode == "none" else self.tools
 
 
 async def encode_chat(model: ServedModel, chat: Chat) -> list[int]:
@@ -109,28 +84,6 @@ def _blaming_tools(names: Collection[str]) -> Iterator[None]:
             error.message = error.message.replace(f"'{name}'", "'tools'")
             error.param = "tools" if error.param == name else error.param
         raise
-
-
-def split_prefill(turns: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], str]:
-    """``turns`` without a last one of the assistant's, and its text, with which the answer begins.
-
-    Raises ``UnsupportedValueError`` if it holds anything else, which cannot be gone on with.
-    """
-    if not turns or turns[-1]["role"] != "assistant":
-        return turns, ""
-    *before, last = turns
-    if last.keys() != {"role", "content"}:
-        raise UnsupportedValueError(
-            "'messages' ends with a turn of the assistant's that holds more than text.",
-            hint="Only text can be gone on with; end with a message of the user's.",
-            param="messages",
-        )
-    return before, last["content"]
-
-
-def template_call(call_id: str, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """A call in an earlier answer, as chat templates take it."""
-    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 def _check_thinking(model: ServedModel, thinking: bool) -> None:

@@ -104,15 +104,15 @@ class EchoedAnswer:
         if self._entries is not None:
             start = len(self._prompt.text)
             own = [entry.moved(start + entry.offset) for entry in delta.logprobs or []]
-            if answer is not None and answer.completion.closing is not None:
-                own.append(answer.completion.closing.moved(start + len(answer.content)))
+            if answer is not None and (closing := _completion(answer).closing) is not None:
+                own.append(closing.moved(start + len(answer.content)))
             self._entries += own
         return replace(delta, logprobs=own, answer=None if answer is None else self._whole(answer))
 
     def _whole(self, answer: Answer) -> Answer:
         """``answer`` with the prompt before it."""
         text = self._prompt.text + answer.content
-        completion = replace(answer.completion, scoring=self._scoring)
+        completion = replace(_completion(answer), scoring=self._scoring)
         return replace(answer, content=text, parts=[Content(text)], logprobs=self._entries, completion=completion)
 
     def _nothing(self) -> Answer:
@@ -129,6 +129,11 @@ class EchoedAnswer:
             terms=self._request.terms,
         )
         return Answer("", "", [], 0, None, completion, [])
+
+
+def _completion(answer: Answer) -> Completion:
+    assert isinstance(answer.completion, Completion), "only our own engine scores prompts"
+    return answer.completion
 
 
 class EchoedAdmission(Admission):
@@ -161,7 +166,7 @@ class EchoedAdmission(Admission):
             if request not in self._scored:
                 self._ready += [(request, told) for told in self._answers[request].answer(delta)]
             elif delta.answer is not None:
-                score = delta.answer.completion
+                score = _completion(delta.answer)
                 for number in self._scored[request]:
                     self._ready += [(number, told) for told in self._answers[number].score(score)]
         await asyncio.sleep(0)  # copies come all at once, and each is long: others have their turn between them

@@ -11,13 +11,14 @@ from msgspec import UNSET, UnsetType
 from pydantic import Field
 
 from unmask import __version__
-from unmask.answers.answer import Answer
+from unmask.answers.answer import Answer, LaneCompletion
 from unmask.engine.completion import Completion
 from unmask.events import FinishReason, RequestStats
 from unmask.params import GenerationParams
 from unmask.serving.wire import WireModel
 
 ENGINE = f"unmask/{__version__}"
+OWN_LANE = "unmask"
 
 
 Choices = Annotated[list[str], Field(max_length=4096, fail_fast=True)]
@@ -97,56 +98,64 @@ class ScoringReport(msgspec.Struct, frozen=True):
         return cls(stats.forwards, stats.canvas_tokens, stats.drafts, stats.drafts_accepted, total)
 
 
-class GenerationReport(msgspec.Struct, frozen=True):
+class GenerationReport(msgspec.Struct, frozen=True, kw_only=True):
     """The response's ``unmask`` object: how it ended, what it cost, and the parameters that were really used.
 
+    ``lane``: the engine that answered; what another engine than ours does not tell is left out.
     ``cached_tokens``: prompt tokens whose keys and values were known. ``evictions``: how often others needed its pages.
     Times are milliseconds since the engine received the request; ``ttfb_ms`` is the time to the first block, null if
-    a stop string ended the text before that block was complete. ``deadline_met`` is null for a request without one,
-    ``estimated_forwards`` (on arrival) where it was too early to tell. ``scoring`` is there if the prompt was scored.
+    a stop string ended the text before that block was complete; for an autoregressive model, to the first token.
+    ``deadline_met`` is null for a request without one, ``estimated_forwards`` (on arrival) where it was too early to
+    tell. ``scoring`` is there if the prompt was scored.
     """
 
     finish: FinishReason
-    forwards: int
-    blocks: int
-    tokens_per_forward: float
-    canvas_tokens: int
-    discarded_tokens: int
+    forwards: int | UnsetType = UNSET
+    blocks: int | UnsetType = UNSET
+    tokens_per_forward: float | UnsetType = UNSET
+    canvas_tokens: int | UnsetType = UNSET
+    discarded_tokens: int | UnsetType = UNSET
     cached_tokens: int
-    evictions: int
+    evictions: int | UnsetType = UNSET
     queue_ms: float
     ttfb_ms: float | None
     total_ms: float
-    deadline_met: bool | None
-    estimated_forwards: float | None
-    drafts: int
-    drafts_accepted: int
+    deadline_met: bool | UnsetType | None = UNSET
+    estimated_forwards: float | UnsetType | None = UNSET
+    drafts: int | UnsetType = UNSET
+    drafts_accepted: int | UnsetType = UNSET
     applied: dict[str, Any]
+    lane: str
     engine: str = ENGINE
     scoring: ScoringReport | UnsetType = UNSET
 
     @classmethod
-    def of(cls, completion: Completion) -> GenerationReport:
+    def of(cls, completion: Completion | LaneCompletion) -> GenerationReport:
         """The report of a finished request."""
         stats = completion.stats
+        times = {
+            "queue_ms": _milliseconds(stats.queued),
+            "ttfb_ms": None if stats.first_block is None else _milliseconds(stats.first_block),
+            "total_ms": _milliseconds(stats.total),
+        }
+        told: dict[str, Any] = {"finish": completion.finish_reason, "cached_tokens": stats.cached, **times}
+        if isinstance(completion, LaneCompletion):
+            return cls(**told, applied=completion.applied, lane=completion.lane)
         estimate = stats.estimates[0]
         return cls(
-            finish=completion.finish_reason,
+            **told,
             forwards=stats.forwards,
             blocks=stats.blocks,
             tokens_per_forward=round(completion.tokens_per_forward, 3),
             canvas_tokens=stats.canvas_tokens,
             discarded_tokens=completion.discarded_tokens,
-            cached_tokens=stats.cached,
             evictions=stats.evictions,
-            queue_ms=_milliseconds(stats.queued),
-            ttfb_ms=None if stats.first_block is None else _milliseconds(stats.first_block),
-            total_ms=_milliseconds(stats.total),
             deadline_met=completion.deadline_met,
             estimated_forwards=None if estimate is None else round(estimate, 1),
             drafts=stats.drafts,
             drafts_accepted=stats.drafts_accepted,
             applied=completion.applied.applied() | completion.terms.applied(),
+            lane=OWN_LANE,
             scoring=UNSET if completion.scoring is None else ScoringReport.of(completion.scoring),
         )
 
@@ -155,20 +164,18 @@ def report_headers(answers: Sequence[Answer]) -> dict[str, str]:
     """The cost of ``answers``, which make one response, as its headers: sums, and the longest times."""
     reports = [GenerationReport.of(answer.completion) for answer in answers]
     tokens = sum(answer.completion.completion_tokens for answer in answers)
-    forwards = sum(report.forwards for report in reports)
-    first_blocks = [report.ttfb_ms for report in reports if report.ttfb_ms is not None]
-    told: dict[str, float] = {
-        "forwards": forwards,
-        "blocks": sum(report.blocks for report in reports),
-        "tokens-per-forward": round(tokens / max(forwards, 1), 3),
-        "canvas-tokens": sum(report.canvas_tokens for report in reports),
-        "discarded-tokens": sum(report.discarded_tokens for report in reports),
-        "queue-ms": max(report.queue_ms for report in reports),
-        "total-ms": max(report.total_ms for report in reports),
-    }
-    if first_blocks:
-        told["ttfb-ms"] = max(first_blocks)
-    return {f"x-unmask-{name}": str(value) for name, value in told.items()}
+    told: dict[str, Any] = {"lane": reports[0].lane}
+    for name in ("forwards", "blocks", "canvas_tokens", "discarded_tokens"):
+        values = [getattr(report, name) for report in reports]
+        if UNSET not in values:
+            told[name] = sum(values)
+    if "forwards" in told:
+        told["tokens_per_forward"] = round(tokens / max(told["forwards"], 1), 3)
+    for name in ("queue_ms", "total_ms", "ttfb_ms"):
+        times = [time for report in reports if (time := getattr(report, name)) is not None]
+        if times:
+            told[name] = max(times)
+    return {f"x-unmask-{name.replace('_', '-')}": str(value) for name, value in told.items()}
 
 
 def _milliseconds(seconds: float) -> float:

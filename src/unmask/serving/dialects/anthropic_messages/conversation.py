@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Any
 
+from unmask.answers.chat import split_prefill, template_call
 from unmask.errors import InvalidValueError
-from unmask.serving.chat import split_prefill, template_call
 from unmask.serving.dialects.anthropic_messages.blocks import (
     Block,
     Message,

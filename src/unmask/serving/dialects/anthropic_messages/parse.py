@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from unmask.answers.chat import Chat
 from unmask.errors import InvalidValueError
 from unmask.params import GenerationParams
-from unmask.serving.chat import Chat
 from unmask.serving.dialects.anthropic_messages.conversation import parse_conversation
 from unmask.serving.dialects.anthropic_messages.tools import parse_choice, parse_tools
 from unmask.serving.dialects.anthropic_messages.wire import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from unmask.answers.chat import split_prefill, template_call
 from unmask.errors import InvalidValueError
-from unmask.serving.chat import split_prefill, template_call
 from unmask.serving.dialects.ollama.wire import Message
 
 _OWNERS = {"thinking": "assistant", "tool_calls": "assistant", "tool_name": "tool", "tool_call_id": "tool"}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from unmask.answers.chat import Chat
 from unmask.answers.tools import Tool
 from unmask.errors import ContextLengthError, InvalidValueError
 from unmask.params import GenerationParams, ModelInfo
-from unmask.serving.chat import Chat
 from unmask.serving.dialects.ollama import wire
 from unmask.serving.dialects.ollama.conversation import parse_conversation
 from unmask.serving.dialects.ollama.options import Options

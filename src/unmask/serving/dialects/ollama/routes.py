@@ -8,10 +8,11 @@ from functools import partial
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from unmask.answers.chat import Chat
 from unmask.params import ModelInfo
 from unmask.serving.admission import Admission
 from unmask.serving.body import UntypedJsonRoute, json_response
-from unmask.serving.chat import Chat, admit_chat, encode_chat
+from unmask.serving.chat import admit_chat, encode_chat
 from unmask.serving.connection import unless_disconnected
 from unmask.serving.description import Json, responses, schema_of
 from unmask.serving.dialects.ollama import wire

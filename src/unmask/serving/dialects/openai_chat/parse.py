@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from unmask.answers.chat import Chat
 from unmask.errors import InvalidValueError
-from unmask.serving.chat import Chat
 from unmask.serving.dialects.openai_chat import wire
 from unmask.serving.dialects.openai_chat.tools import parse_choice, parse_tools
 from unmask.serving.dialects.openai_common.messages import parse_messages

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from pydantic import Discriminator, Field, Tag
 
+from unmask.answers.chat import template_call
 from unmask.errors import InvalidValueError
-from unmask.serving.chat import template_call
 from unmask.serving.wire import Only, WireModel
 
 _ARGUMENTS = msgspec.json.Decoder(dict[str, Any])

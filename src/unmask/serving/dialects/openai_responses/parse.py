@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from unmask.answers.chat import Chat
 from unmask.errors import InvalidValueError
 from unmask.params import GenerationParams
-from unmask.serving.chat import Chat
 from unmask.serving.dialects.openai_common.parse import parse_effort
 from unmask.serving.dialects.openai_responses.conversation import chat_messages
 from unmask.serving.dialects.openai_responses.items import Item
