@@ -76,6 +76,47 @@ async def test_hints_speak_of_the_field_that_was_sent(http):
         assert "only false is supported" in (await response.json())["error"]["message"]
 
 
+TOO_SHORT_OR_LONG = [
+    ("/v1/chat/completions", {"messages": []}, "messages", "'messages' is empty. Send at least one message."),
+    ("/v1/messages", {"messages": [], "max_tokens": 9}, "messages", "'messages' is empty. Send at least one message."),
+    ("/v1/responses", {"input": []}, "input", "'input' is empty. Send at least one entry."),
+    ("/v1/completions", {"prompt": []}, "prompt", "'prompt' is empty. Send at least one entry."),
+    ("/v1/completions", {"prompt": "a", "stop": ""}, "stop", "'stop' is empty. Send at least one character."),
+    (
+        "/v1/completions",
+        {"prompt": "a", "stop": ["a", "b" * 1025]},
+        "stop[1]",
+        "'stop[1]' has more than 1024 characters. Send at most 1024.",
+    ),
+    (
+        "/v1/completions",
+        {"prompt": "a", "stop": ["a"] * 17},
+        "stop",
+        "'stop' has more than 16 entries. Send at most 16.",
+    ),
+    (
+        "/v1/chat/completions",
+        {"messages": [{"role": "user", "content": "a"}] * 4097},
+        "messages",
+        "'messages' has more than 4096 messages. Send at most 4096.",
+    ),
+    (
+        "/v1/chat/completions",
+        {"messages": [{"role": "user", "content": "a"}], "metadata": {str(n): "" for n in range(17)}},
+        "metadata",
+        "'metadata' has more than 16 entries. Send at most 16.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "param", "told"), TOO_SHORT_OR_LONG)
+async def test_what_is_too_short_or_too_long_is_told_in_plain_words(http, path, body, param, told):
+    async with http.post(path, json=body) as response:
+        assert response.status == 400
+        error = (await response.json())["error"]
+    assert (error["code"], error["param"], error["message"]) == ("invalid_value", param, told)
+
+
 def test_the_module_is_the_command():
     done = subprocess.run([sys.executable, "-m", "unmask", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("unmask ")
