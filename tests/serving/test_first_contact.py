@@ -117,6 +117,70 @@ async def test_what_is_too_short_or_too_long_is_told_in_plain_words(http, path, 
     assert (error["code"], error["param"], error["message"]) == ("invalid_value", param, told)
 
 
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+MESSAGES = [{"role": "user", "content": PROMPT}]
+AT_ODDS = [
+    (
+        "/v1/chat/completions",
+        {"messages": MESSAGES, "response_format": {"type": "json_object"}, "stop": "a"},
+        ["'stop' goes against 'response_format',"],
+    ),
+    (
+        "/v1/completions",
+        {"prompt": PROMPT, "response_format": {"type": "json_object"}, "stop": "a"},
+        ["'stop' goes against 'response_format',"],
+    ),
+    (
+        "/v1/messages",
+        {
+            "messages": MESSAGES,
+            "max_tokens": 9,
+            "output_format": {"type": "json_schema", "schema": SCHEMA},
+            "stop_sequences": ["a"],
+        },
+        ["'stop_sequences' goes against 'output_config.format.schema',"],
+    ),
+    (
+        "/v1/responses",
+        {"input": PROMPT, "text": {"format": {"type": "json_object"}}, "stop": "a"},
+        ["'stop' goes against 'text.format',"],
+    ),
+    (
+        "/api/chat",
+        {"messages": MESSAGES, "format": "json", "options": {"stop": "a"}, "stream": False},
+        ["'options.stop' goes against 'format',"],
+    ),
+    (
+        "/v1/responses",
+        {
+            "input": PROMPT,
+            "text": {"format": {"type": "json_schema", "name": "n", "schema": SCHEMA}},
+            "max_output_tokens": 1,
+        },
+        ["'text.format' cannot be met", "'max_output_tokens' of at least"],
+    ),
+    (
+        "/api/generate",
+        {"prompt": PROMPT, "format": SCHEMA, "options": {"num_predict": 1}, "stream": False},
+        ["'format' cannot be met", "'options.num_predict' of at least"],
+    ),
+    (
+        "/v1/chat/completions",
+        {"messages": MESSAGES, "max_completion_tokens": 9999},
+        ["'max_completion_tokens' 9999 exceed the context"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "told"), AT_ODDS)
+async def test_fields_that_are_at_odds_are_both_named_as_they_were_sent(http, path, body, told):
+    async with http.post(path, json=body) as response:
+        assert response.status == 400
+        error = (await response.json())["error"]
+    message = error if isinstance(error, str) else error["message"]
+    assert [words for words in told if words not in message] == [], message
+
+
 def test_the_module_is_the_command():
     done = subprocess.run([sys.executable, "-m", "unmask", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("unmask ")
