@@ -53,7 +53,7 @@ async def test_anthropics_max_tokens_may_be_more_than_the_context(http):
         ("/v1/chat/completion", "There is no /v1/chat/completion. Did you mean /v1/chat/completions?"),
         ("/v1/api/chat", "There is no /v1/api/chat. Did you mean /api/chat?"),
         ("/v1/v1/messages", "There is no /v1/v1/messages. Did you mean /v1/messages?"),
-        ("/v1/embeddings", "There is no /v1/embeddings."),
+        ("/v1/engines", "There is no /v1/engines."),
     ],
 )
 async def test_a_path_that_is_not_there_names_the_one_that_is(http, path, told):

@@ -18,6 +18,8 @@ from unmask.errors import (
     EngineUnavailableError,
     InvalidApiKeyError,
     InvalidValueError,
+    NotInstalledError,
+    NotServedError,
     UnknownFieldError,
     UnmaskError,
     UnsupportedValueError,
@@ -68,9 +70,11 @@ class Problem:
 
 
 def _headers(error: UnmaskError) -> dict[str, str]:
-    """What a key should be sent as, or when to try again an error that time may heal."""
+    """What a key should be sent as, or when to try again an error that time may heal, or not at all."""
     if isinstance(error, InvalidApiKeyError):
         return {"www-authenticate": "Bearer"}
+    if isinstance(error, NotInstalledError | NotServedError):
+        return {"x-should-retry": "false"}  # clients of OpenAI and Anthropic take it for a failure that may pass
     down = _DOWN_SECONDS if isinstance(error, EngineUnavailableError) else None
     seconds = down if error.retry_after is None else error.retry_after
     return {} if seconds is None else {"retry-after": str(seconds)}
