@@ -81,20 +81,22 @@ def streams(body: wire.AnswerRequest) -> bool:
 def fit(params: GenerationParams, options: Options | None, prompt: list[int], variant: ModelInfo) -> GenerationParams:
     """``params`` within what ``num_ctx`` leaves beside ``prompt``, and with all of it if that is asked for.
 
-    Raises ``ContextLengthError``.
+    ``num_predict`` is the most that an answer may have, as in Ollama, and may be more than there is room for. Without
+    any room the request is refused. Raises ``ContextLengthError`` if that is for ``num_ctx``.
     """
     options = options or Options()
     limit = min(options.num_ctx or variant.context_length, variant.context_length)
     room = limit - len(prompt)
-    least = params.max_tokens or 1
-    if limit < variant.context_length and room < least:
+    if limit < variant.context_length and room < 1:
         raise ContextLengthError(
-            f"{len(prompt)} prompt tokens and {least} of the answer exceed 'options.num_ctx', which is {limit}.",
+            f"{len(prompt)} prompt tokens leave no room for an answer in 'options.num_ctx', which is {limit}.",
             hint="Shorten the prompt, or leave 'num_ctx' out.",
             param="options.num_ctx",
         )
-    if params.max_tokens is not None or room < 1:
+    if room < 1:
         return params
+    if params.max_tokens is not None:
+        return replace(params, max_tokens=min(params.max_tokens, room))
     unlimited = options.num_predict in _UNLIMITED
     return replace(params, max_tokens=room if unlimited else min(variant.max_tokens, room))
 
