@@ -6,13 +6,12 @@ from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
 from unmask import __version__
-from unmask.serving import health
+from unmask.serving import health, not_served
 from unmask.serving.access_log import AccessLog
 from unmask.serving.dialects.anthropic_messages import models as anthropic_models
 from unmask.serving.dialects.anthropic_messages import routes as anthropic_messages
 from unmask.serving.dialects.anthropic_messages.envelope import envelope as anthropic_envelope
 from unmask.serving.dialects.ollama import catalog as ollama_models
-from unmask.serving.dialects.ollama import refused as ollama_refused
 from unmask.serving.dialects.ollama import routes as ollama
 from unmask.serving.dialects.ollama import running as ollama_running
 from unmask.serving.dialects.ollama.envelope import envelope as ollama_envelope
@@ -33,7 +32,7 @@ from unmask.serving.security.site_guard import SiteGuard
 from unmask.serving.settings import ServerSettings
 
 # What scripts of an allowed origin may read besides the body.
-TOLD = ["x-request-id", "retry-after"] + [
+TOLD = ["x-request-id", "retry-after", "x-should-retry"] + [
     f"x-ratelimit-{what}-{unit}" for what in ("limit", "remaining", "reset") for unit in ("requests", "tokens")
 ]
 
@@ -50,9 +49,9 @@ def create_app(house: House, settings: ServerSettings, responses: ResponseStore 
     # Anthropic's list of models comes before OpenAI's, which has the same paths.
     anthropic = (anthropic_models, anthropic_messages)
     openai = (openai_chat, openai_completions, openai_responses, openai_models, vllm_tokenizer)
-    ollamas = (ollama, ollama_models, ollama_refused, ollama_running)
+    ollamas = (ollama, ollama_models, ollama_running)
     routers = [room.router for room in (*anthropic, *openai, *ollamas, health, playground)]
-    for router in routers:
+    for router in (*routers, not_served.router):
         app.include_router(router)
     envelopes = {"": openai_envelope, "/v1/messages": anthropic_envelope, "/api/": ollama_envelope}
     errors = ErrorResponder(envelopes, {route.path for router in routers for route in router.routes})

@@ -22,7 +22,7 @@ def fit(params: GenerationParams, length: Length | None, prompt_tokens: int, mod
     if room < 1:
         if limit < model.context_length:
             raise ContextLengthError(
-                f"{prompt_tokens} prompt tokens leave no room in a context of {limit}, which 'context' asks for.",
+                f"{prompt_tokens} prompt tokens leave no room for an answer in 'context', which is {limit}.",
                 hint="Shorten the prompt, or leave 'context' out.",
                 param="context",
             )
