@@ -18,6 +18,7 @@ from unmask.errors import (
     EngineUnavailableError,
     InvalidApiKeyError,
     InvalidValueError,
+    ShuttingDownError,
     UnknownFieldError,
     UnmaskError,
     UnsupportedValueError,
@@ -26,7 +27,7 @@ from unmask.serving.extension import UnmaskOptions
 from unmask.serving.lost import explain_lost
 
 _CLIENT_CLOSED_REQUEST = 499
-_DOWN_SECONDS = 30  # when to ask again for an engine that is down: nothing tells when it will be back
+_DOWN_SECONDS = 30  # when to ask again for a server or engine that is down: nothing tells when it will be back
 _HTTP_CODES = {
     400: "invalid_json",
     404: "not_found",
@@ -66,9 +67,11 @@ class Problem:
 
 
 def _headers(error: UnmaskError) -> dict[str, str]:
-    """What a key should be sent as, or when to try again an error that time may heal."""
+    """What a key should be sent as, or when to try again an error that time may heal, and whether elsewhere."""
     if isinstance(error, InvalidApiKeyError):
         return {"www-authenticate": "Bearer"}
+    if isinstance(error, ShuttingDownError):  # on a new connection, which may lead to another server
+        return {"retry-after": str(_DOWN_SECONDS), "connection": "close"}
     down = _DOWN_SECONDS if isinstance(error, EngineUnavailableError) else None
     seconds = down if error.retry_after is None else error.retry_after
     return {} if seconds is None else {"retry-after": str(seconds)}
