@@ -34,7 +34,7 @@ class Admission:
     def running(self) -> Iterator[None]:
         """Take places in the queue and run; on leaving, what still runs is cancelled and the places are free again.
 
-        Raises ``QueueFullError``, or ``EngineUnavailableError``.
+        Raises ``QueueFullError``, ``EngineUnavailableError`` or ``ShuttingDownError``.
         """
         model = self._model
         ledger = current_ledger()

@@ -103,7 +103,7 @@ async def _answer(
 def _loaded(head: Head, body: wire.AnswerRequest, model: ServedModel) -> Response:
     """What is answered to a request for nothing: the model is there, and stays, whatever ``keep_alive`` says.
 
-    Raises ``EngineUnavailableError``.
+    Raises what ``check_alive`` raises.
     """
     model.check_alive()
     return json_response(head.write(done=True, done_reason="unload" if unloads(body.keep_alive) else "load"))
