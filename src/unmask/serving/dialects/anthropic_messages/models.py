@@ -8,12 +8,14 @@ from typing import Any
 from fastapi import APIRouter
 
 from unmask.serving.conditional_route import route_for
+from unmask.serving.security.needs import needs
 from unmask.serving.served_model import Served, ServedModel
 
 router = APIRouter(route_class=route_for(lambda headers: "anthropic-version" in headers), include_in_schema=False)
 
 
 @router.get("/v1/models")
+@needs("models")
 async def list_models(model: Served) -> dict[str, Any]:
     """The model, and what its adapters make of it, on one page."""
     names = list(model.variants)
@@ -22,6 +24,7 @@ async def list_models(model: Served) -> dict[str, Any]:
 
 
 @router.get("/v1/models/{name:path}")
+@needs("models")
 async def retrieve_model(name: str, model: Served) -> dict[str, Any]:
     """The model ``name``."""
     return _card(model, model.find(name)[0])

@@ -21,6 +21,7 @@ from unmask.serving.dialects.anthropic_messages.stream import MessageStream
 from unmask.serving.dialects.anthropic_messages.tools import eager_tools
 from unmask.serving.dialects.anthropic_messages.wire import CountRequest, MessagesRequest
 from unmask.serving.fields import field_names
+from unmask.serving.security.needs import needs
 from unmask.serving.served_model import Served
 from unmask.serving.sse import EventStream
 from unmask.serving.tenant import tenant_of
@@ -32,6 +33,7 @@ router = APIRouter(route_class=JsonRoute)
 
 
 @router.post("/v1/messages", responses=responses(ErrorEnvelope, Message, EVENTS))
+@needs("generate")
 async def create_message(body: MessagesRequest, request: Request, model: Served) -> Response:
     """Answer a conversation, streamed or at once."""
     name, variant = model.find(body.model)
@@ -55,6 +57,7 @@ async def create_message(body: MessagesRequest, request: Request, model: Served)
 
 
 @router.post("/v1/messages/count_tokens", responses=responses(ErrorEnvelope))
+@needs("models")
 async def count_tokens(body: CountRequest, model: Served) -> dict[str, Any]:
     """How many tokens the prompt of such a conversation has."""
     model.find(body.model)

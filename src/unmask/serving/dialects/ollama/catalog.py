@@ -17,6 +17,7 @@ from unmask.serving.dialects.ollama.envelope import ErrorEnvelope
 from unmask.serving.dialects.ollama.names import find, tagged
 from unmask.serving.dialects.ollama.wire import ShowRequest
 from unmask.serving.fields import agree
+from unmask.serving.security.needs import needs
 from unmask.serving.served_model import Served, ServedModel
 
 _FOREVER = "9999-12-31T23:59:59Z"
@@ -25,6 +26,7 @@ router = APIRouter(route_class=UntypedJsonRoute, responses=responses(ErrorEnvelo
 
 
 @router.get("/api/tags")
+@needs("models")
 async def list_models(model: Served) -> dict[str, Any]:
     """The model, and what its adapters make of it."""
     listed = [
@@ -35,6 +37,7 @@ async def list_models(model: Served) -> dict[str, Any]:
 
 
 @router.get("/api/ps")
+@needs("models")
 async def list_running(model: Served) -> dict[str, Any]:
     """The same: all are loaded, and stay."""
     listed = [
@@ -45,12 +48,14 @@ async def list_running(model: Served) -> dict[str, Any]:
 
 
 @router.get("/api/version")
+@needs("models")
 async def version() -> dict[str, Any]:
     """Ours: there is no Ollama here whose version could be told."""
     return {"version": __version__}
 
 
 @router.post("/api/show")
+@needs("models")
 async def show(body: ShowRequest, model: Served) -> dict[str, Any]:
     """What is known of one model."""
     name, info = find(model, agree("model", body.model, "name", body.name))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from unmask.errors import NotServedError
+from unmask.serving.security.needs import needs
 
 router = APIRouter(include_in_schema=False)
 
@@ -23,6 +24,7 @@ _REFUSED = {
 
 def _refuse(path: str, reason: str) -> None:
     @router.api_route(path, methods=["GET", "HEAD", "POST", "DELETE"])
+    @needs("generate")
     async def refused() -> None:
         raise NotServedError(f"{path.partition('/{')[0]} is not served. {reason}")
 

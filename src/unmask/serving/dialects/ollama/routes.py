@@ -32,6 +32,7 @@ from unmask.serving.dialects.ollama.parse import (
 )
 from unmask.serving.dialects.ollama.stream import LineStream
 from unmask.serving.fields import field_names
+from unmask.serving.security.needs import needs
 from unmask.serving.served_model import Served, ServedModel
 from unmask.serving.sse import EventStream
 from unmask.serving.tenant import tenant_of
@@ -45,6 +46,7 @@ def _responses(line: type[Line]) -> dict[int | str, Json]:
 
 
 @router.post("/api/chat", responses=_responses(ChatLine))
+@needs("generate")
 async def chat(body: wire.ChatRequest, request: Request, model: Served) -> Response:
     """Answer a conversation, streamed or at once."""
     name, variant = find(model, body.model)
@@ -57,6 +59,7 @@ async def chat(body: wire.ChatRequest, request: Request, model: Served) -> Respo
 
 
 @router.post("/api/generate", responses=_responses(GenerateLine))
+@needs("generate")
 async def generate(body: wire.GenerateRequest, request: Request, model: Served) -> Response:
     """Answer one prompt, as a user's message or as it stands."""
     name, variant = find(model, body.model)

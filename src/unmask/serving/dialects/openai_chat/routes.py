@@ -19,6 +19,7 @@ from unmask.serving.dialects.openai_chat.wire import ChatCompletion, ChatRequest
 from unmask.serving.dialects.openai_common.envelope import ErrorEnvelope
 from unmask.serving.dialects.openai_common.head import Head
 from unmask.serving.fields import field_names
+from unmask.serving.security.needs import needs
 from unmask.serving.served_model import Served, ServedModel
 from unmask.serving.sse import EventStream, StreamEncoder
 from unmask.serving.tenant import tenant_of
@@ -28,6 +29,7 @@ router = APIRouter(route_class=JsonRoute)
 
 
 @router.post("/v1/chat/completions", responses=responses(ErrorEnvelope, ChatCompletion, EVENTS))
+@needs("generate")
 async def create_chat_completion(body: ChatRequest, request: Request, model: Served) -> Response:
     """Answer a conversation, streamed or at once."""
     name, variant = model.find(body.model)

@@ -10,18 +10,21 @@ from fastapi import APIRouter
 from unmask.params import RULE_TRAITS
 from unmask.serving.description import responses
 from unmask.serving.dialects.openai_common.envelope import ErrorEnvelope
+from unmask.serving.security.needs import needs
 from unmask.serving.served_model import Served, ServedModel
 
 router = APIRouter(responses=responses(ErrorEnvelope))
 
 
 @router.get("/v1/models")
+@needs("models")
 async def list_models(model: Served) -> dict[str, Any]:
     """The model, and what its adapters make of it."""
     return {"object": "list", "data": [_card(model, name) for name in model.variants]}
 
 
 @router.get("/v1/models/{name:path}")
+@needs("models")
 async def retrieve_model(name: str, model: Served) -> dict[str, Any]:
     """The model ``name``."""
     return _card(model, model.find(name)[0])

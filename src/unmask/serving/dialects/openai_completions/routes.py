@@ -22,6 +22,7 @@ from unmask.serving.dialects.openai_completions.stream import CompletionStream
 from unmask.serving.dialects.openai_completions.wire import CompletionRequest, CompletionResponse
 from unmask.serving.echo import EchoedPrompt, admit_echoed
 from unmask.serving.fields import field_names
+from unmask.serving.security.needs import needs
 from unmask.serving.served_model import Served, ServedModel
 from unmask.serving.sse import EventStream
 from unmask.serving.tenant import tenant_of
@@ -31,6 +32,7 @@ router = APIRouter(route_class=JsonRoute)
 
 
 @router.post("/v1/completions", responses=responses(ErrorEnvelope, CompletionResponse, EVENTS))
+@needs("generate")
 async def create_completion(body: CompletionRequest, request: Request, model: Served) -> Response:
     """Continue each prompt, streamed or at once."""
     name, variant = model.find(body.model)

@@ -14,12 +14,14 @@ from unmask.serving.description import responses
 from unmask.serving.dialects.openai_common.envelope import ErrorEnvelope
 from unmask.serving.dialects.openai_common.messages import parse_messages
 from unmask.serving.dialects.vllm_tokenizer.wire import DetokenizeRequest, Text, TokenizeRequest, Tokens
+from unmask.serving.security.needs import needs
 from unmask.serving.served_model import Served, ServedModel
 
 router = APIRouter(route_class=JsonRoute)
 
 
 @router.post("/tokenize", responses=responses(ErrorEnvelope, Tokens))
+@needs("models")
 async def tokenize(body: TokenizeRequest, model: Served) -> Response:
     """The ids of a text, or of a conversation as the chat endpoint would see it."""
     model.find(body.model)
@@ -39,6 +41,7 @@ async def _encode(body: TokenizeRequest, model: ServedModel) -> list[int]:
 
 
 @router.post("/detokenize", responses=responses(ErrorEnvelope, Text))
+@needs("models")
 async def detokenize(body: DetokenizeRequest, model: Served) -> Response:
     """The text of ids, special tokens shown."""
     model.find(body.model)
@@ -51,6 +54,7 @@ async def detokenize(body: DetokenizeRequest, model: Served) -> Response:
 
 
 @router.get("/tokenizer_info", responses=responses(ErrorEnvelope))
+@needs("models")
 async def tokenizer_info(model: Served) -> dict[str, Any]:
     """The checkpoint's tokenizer configuration, chat template included."""
     return {
