@@ -186,6 +186,18 @@ class EngineUnavailableError(UnmaskError):
     status = 503
 
 
+class ShuttingDownError(UnmaskError):
+    """The server is being stopped: it begins nothing new, and ends what outlasts its grace; try again later."""
+
+    code = "shutting_down"
+    status = 503
+
+    def __init__(
+        self, message: str = "The server is being stopped.", *, hint: str = "Ask again once it is back."
+    ) -> None:
+        super().__init__(message, hint=hint)
+
+
 class EngineFaultError(UnmaskError):
     """The engine broke one of its own invariants while serving this request: a bug of ours."""
 

@@ -15,6 +15,8 @@ from unmask.engine.options import EngineOptions
 from unmask.errors import EngineUnavailableError, UnmaskError
 from unmask.events import StepReport
 
+_END_SECONDS = 1.0  # what the running step gets to end when the engine is closed
+
 
 class ProcessEngine(EngineClient):
     """The engine in its own process: this process never runs a forward. Start it with ``launch``."""
@@ -78,7 +80,8 @@ class ProcessEngine(EngineClient):
         except Exception:
             traceback.print_exc()
         finally:
-            self._fail_all("The engine process has died or can no longer be heard; see the server's log.")
+            reason = "The engine process has died or can no longer be heard; see the server's log."
+            self._fail_all(EngineUnavailableError(reason))
 
     @property
     def alive(self) -> bool:
@@ -93,11 +96,11 @@ class ProcessEngine(EngineClient):
 
     async def close(self) -> None:
         """Ask the process to end, then make sure that it does."""
-        self._fail_all("The engine was closed.")
+        self.end(self._refusal or EngineUnavailableError("The engine was closed."))
         self._send(wire.Shutdown())
         self._writer.close()
         try:
-            await asyncio.to_thread(self._process.wait, 10)
+            await asyncio.to_thread(self._process.wait, _END_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             await asyncio.to_thread(self._process.wait)
