@@ -1,33 +1,51 @@
-"""``unmask inspect``: what a model is, and whether Unmask serves it."""
+"""``unmask inspect``: what a model is, and which engine serves it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from unmask.cli import options
 
 if TYPE_CHECKING:
-    from unmask.models.card import ModelCard
+    from unmask.gateway.routing import Route
+    from unmask.models.card import ModelCard, Refusal
 
 Model = Annotated[str, typer.Argument(help="Model directory, .gguf file, hub id, or the embedded model's name.")]
 
 
 def inspect(model: Model, json: options.Json = False) -> None:
-    """Say what MODEL is and whether Unmask serves it, from the headers of its files alone."""
+    """Say what MODEL is and which engine serves it, from the headers of its files alone."""
     import msgspec
 
     from unmask.errors import UnmaskError
-    from unmask.models.card import inspect_model
+    from unmask.gateway.lanes import known_lanes
+    from unmask.gateway.routing import route
+    from unmask.models.card import Refusal, inspect_model
 
     card = inspect_model(model)
-    typer.echo(msgspec.json.encode(card).decode() if json else _table(card))
-    if card.refusal is not None:
-        raise UnmaskError.from_code(card.refusal.code, card.refusal.message, card.refusal.remedy)
+    found = route(card, known_lanes())
+    decided = _served(card, found) if not isinstance(found, Refusal) else _refused(card, found)
+    report = msgspec.to_builtins(card) | decided
+    typer.echo(msgspec.json.encode(report).decode() if json else _table(card, decided))
+    if isinstance(found, Refusal):
+        raise UnmaskError.from_code(found.code, found.message, found.remedy)
 
 
-def _table(card: ModelCard) -> str:
+def _served(card: ModelCard, found: Route) -> dict[str, Any]:
+    lane = found.lane
+    by = lane.name if lane.name == lane.kind else f"{lane.name} ({lane.kind})"
+    how = card.how if lane.kind == "unmask" else f"by {by}"
+    warning = " ".join(found.warnings) or None
+    return {"served": True, "how": how, "refusal": None, "lane": lane.name, "warning": warning}
+
+
+def _refused(card: ModelCard, refusal: Refusal) -> dict[str, Any]:
+    return {"served": False, "how": None, "refusal": refusal, "lane": None, "warning": card.suspect}
+
+
+def _table(card: ModelCard, decided: dict[str, Any]) -> str:
     """One aligned line for each thing that is known, whatever the names in it hold."""
     from unmask.shown import printable
 
@@ -38,8 +56,10 @@ def _table(card: ModelCard) -> str:
         "architecture": card.architecture,
         "family": card.family,
         "paradigm": card.paradigm,
+        "evidence": ", ".join(card.evidence),
         "parameters": f"{card.parameters:,}" if card.parameters is not None else None,
         "stored as": ", ".join(card.stored_as),
+        "quantization": card.quantization,
         "weights": _size(card.weight_bytes),
         "to serve": ", ".join(f"{_size(size)} in {dtype}" for dtype, size in card.memory_bytes.items()),
         "context": f"{card.context_length:,} tokens" if card.context_length else None,
@@ -53,7 +73,7 @@ def _table(card: ModelCard) -> str:
     if card.family is not None:
         rows["tokenizer"] = "yes" if card.tokenizer else "no"
         rows["chat template"] = "yes" if card.chat_template else "no"
-    rows["served"] = card.how or "no"
+    rows |= {"warning": decided["warning"], "lane": decided["lane"], "served": decided["how"] or "no"}
     width = max(map(len, rows)) + 2
     return "\n".join(f"{label:<{width}}{printable(value)}" for label, value in rows.items() if value)
 
