@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -22,30 +23,30 @@ def inspect(model: Model, json: options.Json = False) -> None:
     from unmask.errors import UnmaskError
     from unmask.gateway.lanes import known_lanes
     from unmask.gateway.routing import route
-    from unmask.models.card import Refusal, inspect_model
+    from unmask.models.card import inspect_model
 
     card = inspect_model(model)
-    found = route(card, known_lanes())
-    decided = _served(card, found) if not isinstance(found, Refusal) else _refused(card, found)
-    report = msgspec.to_builtins(card) | decided
-    typer.echo(msgspec.json.encode(report).decode() if json else _table(card, decided))
-    if isinstance(found, Refusal):
-        raise UnmaskError.from_code(found.code, found.message, found.remedy)
+    card, lane, warning = _decided(card, route(card, known_lanes()))
+    report = msgspec.to_builtins(card) | {"lane": lane, "warning": warning}
+    typer.echo(msgspec.json.encode(report).decode() if json else _table(card, lane, warning))
+    if card.refusal is not None:
+        raise UnmaskError.from_code(card.refusal.code, card.refusal.message, card.refusal.remedy)
 
 
-def _served(card: ModelCard, found: Route) -> dict[str, Any]:
+def _decided(card: ModelCard, found: Route | Refusal) -> tuple[ModelCard, str | None, str | None]:
+    """The card as it is for all engines together, the name of the lane that was ``found``, and a warning."""
+    from unmask.gateway.routing import Route
+
+    if not isinstance(found, Route):
+        return replace(card, served=False, how=None, refusal=found), None, card.suspect
     lane = found.lane
-    by = lane.name if lane.name == lane.kind else f"{lane.name} ({lane.kind})"
-    how = card.how if lane.kind == "unmask" else f"by {by}"
-    warning = " ".join(found.warnings) or None
-    return {"served": True, "how": how, "refusal": None, "lane": lane.name, "warning": warning}
+    if lane.kind != "unmask":
+        by = lane.name if lane.name == lane.kind else f"{lane.name} ({lane.kind})"
+        card = replace(card, served=True, how=f"by {by}", refusal=None)
+    return card, lane.name, " ".join(found.warnings) or None
 
 
-def _refused(card: ModelCard, refusal: Refusal) -> dict[str, Any]:
-    return {"served": False, "how": None, "refusal": refusal, "lane": None, "warning": card.suspect}
-
-
-def _table(card: ModelCard, decided: dict[str, Any]) -> str:
+def _table(card: ModelCard, lane: str | None = None, warning: str | None = None) -> str:
     """One aligned line for each thing that is known, whatever the names in it hold."""
     from unmask.shown import printable
 
@@ -73,7 +74,7 @@ def _table(card: ModelCard, decided: dict[str, Any]) -> str:
     if card.family is not None:
         rows["tokenizer"] = "yes" if card.tokenizer else "no"
         rows["chat template"] = "yes" if card.chat_template else "no"
-    rows |= {"warning": decided["warning"], "lane": decided["lane"], "served": decided["how"] or "no"}
+    rows |= {"warning": warning, "lane": lane, "served": card.how or "no"}
     width = max(map(len, rows)) + 2
     return "\n".join(f"{label:<{width}}{printable(value)}" for label, value in rows.items() if value)
 
