@@ -275,6 +275,34 @@ class UnsupportedQuantizationError(UnmaskError):
     status = 400
 
 
+class ParadigmMismatchError(UnmaskError):
+    """The engine asked for serves models of the other paradigm; it would fail, or answer with garbage."""
+
+    code = "paradigm_mismatch"
+    status = 400
+
+
+class NoLaneError(UnmaskError):
+    """No engine known here serves the model, or not the one that was asked for."""
+
+    code = "no_lane"
+    status = 400
+
+
+class LaneMissingError(UnmaskError):
+    """An engine would serve the model, and cannot be used here: it is not installed, or does not run."""
+
+    code = "lane_missing"
+    status = 501
+
+
+class UnknownLaneError(UnmaskError):
+    """No engine known here has the name that was asked for."""
+
+    code = "unknown_lane"
+    status = 400
+
+
 class NotInstalledError(UnmaskError):
     """The request needs an optional part of Unmask, whose package is not installed here."""
 

@@ -1,1 +1,5 @@
-"""Which engine serves which model, and the engines themselves: routing, lanes, children, what is in memory."""
+"""Engines beside our own: which of them serves a model, and why none does; how they are started, watched and asked.
+
+``lane`` says what an engine can serve, ``lanes`` which of them are known here, ``mainline`` what llama.cpp knows,
+``routing`` is the one decision, ``teaching`` words its refusals, ``tracked`` names the work that would change them.
+"""
