@@ -1,4 +1,4 @@
-"""A small engine with llama-server's manners, and with faults on demand: `python -m tests.gateway.fake_engine PORT ...`."""
+"""A small engine with llama-server's manners, and faults on demand: `python -m tests.gateway.fake_engine PORT ...`."""
 
 from __future__ import annotations
 

@@ -77,8 +77,13 @@ async def test_the_start_may_be_given_up(fake, directory, mark):
 
 async def test_a_program_that_is_not_there(directory, mark):
     plan = ChildPlan(name="m", command=lambda port: ["/no/such/server", str(port)], probe=Probe(body={}))
-    with pytest.raises(ModelLoadFailedError, match="/no/such/server could not be started: .*No such file"):
+    with pytest.raises(ModelLoadFailedError, match=r"/no/such/server could not be started: .*No such file"):
         await Child.start(plan, directory)
+
+
+async def test_a_name_that_no_program_can_be_given(fake, directory, mark):
+    with pytest.raises(ModelLoadFailedError, match="null byte"):
+        await Child.start(fake("--say", "\0"), directory)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +97,7 @@ async def test_a_program_that_is_not_there(directory, mark):
         (["--signal", "9"], ModelLoadFailedError, "was killed"),
         (["--signal", "4"], ModelLoadFailedError, "CPU instruction"),
         (["--exit", "132"], ModelLoadFailedError, "CPU instruction"),
-        (["--exit", "3"], ModelLoadFailedError, "exit code 3"),
+        (["--say", "Ouch", "--exit", "3"], ModelLoadFailedError, "(exit code 3). It last said: Ouch"),
         (["--unable"], ModelUnsupportedEngineError, "cannot write text"),
         (["--mute"], ModelLoadFailedError, "with no token"),
     ],
@@ -116,8 +121,7 @@ async def test_a_killed_child_is_noticed_at_once_and_explained(fake, directory, 
             assert await child.wait() == -signal.SIGKILL
             assert time.monotonic() - begun < 0.5
             with pytest.raises(aiohttp.ClientError):
-                while await response.content.readline():
-                    pass
+                await response.read()
         error = await child.explain_end()
         assert isinstance(error, EngineCrashedError)
         assert (error.status, error.code) == (502, "engine_crashed")

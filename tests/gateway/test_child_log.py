@@ -6,6 +6,7 @@ import os
 import resource
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 from hypothesis import given
@@ -20,7 +21,7 @@ from unmask.gateway.log_file import LogFile
 def test_lines_are_the_same_for_any_chunks(text, cuts):
     borders = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
     cutter = LineCutter(limit=8)
-    lines = [line for begin, end in zip(borders, borders[1:], strict=False) for line in cutter.feed(text[begin:end])]
+    lines = [line for begin, end in pairwise(borders) for line in cutter.feed(text[begin:end])]
     *complete, rest = text.split(b"\n")
     short = [line if len(line) <= 8 else line[:8] + b"..." for line in [*complete, rest]]
     assert [*lines, cutter.rest()] == [*(line.removesuffix(b"\r") for line in short[:-1]), short[-1]]

@@ -37,8 +37,8 @@ LINES = {
     "E srv         start: couldn't bind HTTP server socket, hostname: 127.0.0.1, port: 37173": (PortBusyError, "port"),
     "E gguf_init_from_file: failed to open GGUF file '/nope.gguf' (No such file or directory)":
         (CheckpointNotFoundError, "find its file"),
-    "E llama_model_load: error loading model: tensor 'blk.0.ffn_down.weight' data is not within the file bounds, model is "
-    "corrupted or incomplete": (InvalidCheckpointError, "cut short"),
+    "E llama_model_load: error loading model: tensor 'blk.0.ffn_down.weight' data is not within the file bounds, model "
+    "is corrupted or incomplete": (InvalidCheckpointError, "cut short"),
     "E llama_model_load: error loading model: check_tensor_dims: tensor 'blk.1.ffn_gate_inp.weight' not found":
         (InvalidCheckpointError, "damaged"),
     "E gguf_init_from_reader: invalid magic characters: 'hell', expected 'GGUF'": (InvalidCheckpointError, "damaged"),
@@ -108,13 +108,15 @@ def test_what_was_said_long_before_explains_nothing(monkeypatch):
      (-11, "crashed"), (-15, "told to end"), (1, "exit code 1"), (0, "exit code 0"), (-34, "exit code -34")],
 )  # fmt: skip
 def test_what_a_status_means(status, words):
-    error = explain_end(status, "m", None, EngineCrashedError)
+    error = explain_end(status, "m", EngineCrashedError, None, "Ouch")
     assert words in error.message
+    assert error.message.endswith("It last said: Ouch")
     assert error.hint
     assert error.code == "engine_crashed"
 
 
 def test_a_line_tells_more_than_a_status():
-    error = explain_end(-6, "m", "GGML_ASSERT(a) failed", ModelLoadFailedError)
+    error = explain_end(-6, "m", ModelLoadFailedError, "GGML_ASSERT(a) failed", "a frame of a debugger")
     assert "GGML_ASSERT(a) failed" in error.message
+    assert "frame" not in error.message
     assert error.code == "model_load_failed"

@@ -6,6 +6,7 @@ import asyncio
 import os
 import secrets
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from unmask.errors import EngineCrashedError, ModelLoadFailedError, ModelLoadTimeoutError, PortBusyError, UnmaskError
@@ -143,11 +144,12 @@ class Child:
         status = await self.wait()
         await asyncio.to_thread(self._log.join, _LOG_SECONDS)
         kind = ModelLoadFailedError if self.load_seconds is None else EngineCrashedError
-        return explain_end(status, self.plan.name, self._log.clues.best(), kind)
+        return explain_end(status, self.plan.name, kind, self._log.clues.best(), self.telling_line())
 
     async def close(self, grace: float = GRACE_SECONDS) -> None:
         """Ask the process to end, and kill after ``grace`` seconds what is left of it and of all that it started."""
         await self._process.end(grace)
         await asyncio.to_thread(self._log.close, _LOG_SECONDS)
         if self._record is not None:
-            self._record.unlink(missing_ok=True)
+            with suppress(OSError):  # the next gateway finds that nobody lives there
+                self._record.unlink()

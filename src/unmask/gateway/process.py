@@ -13,6 +13,7 @@ from contextlib import suppress
 
 from unmask.errors import ModelLoadFailedError
 from unmask.gateway import keeper
+from unmask.shown import cut, printable
 
 _MARGIN_SECONDS = 3.0  # what the keeper gets beyond the grace, to kill and to end
 
@@ -42,23 +43,16 @@ class KeptProcess:
         """
         ours, theirs = socket.socketpair()
         with theirs:
-            kept = subprocess.Popen(
-                [sys.executable, "-I", "-S", keeper.__file__, str(theirs.fileno()), *command],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env=environment,
-                start_new_session=True,  # Ctrl-C reaches the server, which then ends its children in order
-            )
+            try:
+                kept = _start_keeper(theirs, command, environment, output)
+            except (OSError, ValueError) as error:  # no memory for a process; a name with a NUL in it
+                ours.close()
+                raise _not_started(command, str(error)) from None
         self = cls(kept, *await asyncio.open_unix_connection(sock=ours))
         try:
             said, _, rest = (await self._reader.readline()).decode(errors="replace").strip().partition(" ")
             if said != "started":
-                raise ModelLoadFailedError(
-                    f"{command[0]} could not be started: {rest or 'its keeper ended'}.",
-                    hint="Check that the program is there and may be run.",
-                )
+                raise _not_started(command, rest or "its keeper ended")
             self.pid = int(rest)
         finally:
             self._reading = asyncio.create_task(self._read())
@@ -112,3 +106,24 @@ class KeptProcess:
             await self._reading
         finally:
             self._writer.close()
+
+
+def _start_keeper(
+    lifeline: socket.socket, command: Sequence[str], environment: Mapping[str, str], output: int
+) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", keeper.__file__, str(lifeline.fileno()), *command],
+        pass_fds=[lifeline.fileno()],
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        env=environment,
+        start_new_session=True,  # Ctrl-C reaches the server, which then ends its children in order
+    )
+
+
+def _not_started(command: Sequence[str], why: str) -> ModelLoadFailedError:
+    return ModelLoadFailedError(
+        f"{printable(command[0])} could not be started: {cut(printable(why))}.",
+        hint="Check that the program is there and may be run.",
+    )

@@ -27,8 +27,8 @@ _REFUSED = (401, 403)
 async def await_ready(url: str, secret: str, plan: ChildPlan) -> None:
     """Ask until the child at ``url`` is ready. Who takes requests without a secret is somebody else, and is told none.
 
-    Raises ``PortBusyError`` if another server listens there. If the child cannot write, ``ModelUnsupportedEngineError``,
-    ``ModelLoadFailedError``, or what else its words stand for. To be bounded in time by the caller.
+    Raises ``PortBusyError`` if another server listens there; if the child cannot write, ``ModelLoadFailedError``,
+    ``ModelUnsupportedEngineError``, or what else its words stand for. To be bounded in time by the caller.
     """
     headers = {"Authorization": f"Bearer {secret}"}
     probe, quick = plan.probe, aiohttp.ClientTimeout(total=_ANSWER_SECONDS)
@@ -87,8 +87,8 @@ def _refusal(status: int, text: str, wanted: tuple[int, ...], plan: ChildPlan) -
 
 def _stolen(plan: ChildPlan) -> PortBusyError:
     return PortBusyError(
-        f"Another server answers on the port that was meant for the engine of model '{plan.name}'.",
-        hint="Try again; if that does not help, find out which program takes ports of this machine.",
+        f"What answers on the port of the engine of model '{plan.name}' does not know its secret, or asks for none.",
+        hint="Another program may have taken the port: try again. An engine must refuse who does not know its secret.",
     )
 
 

@@ -29,8 +29,8 @@ _FRESH_SECONDS = 60.0  # what was said earlier is no cause of a death
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """A line that tells why: its ``pattern``, the ``kind`` of error, its ``message`` with ``{model}`` and ``{found}`` (the
-    pattern's group) to be filled in, and what to do.
+    """A line that tells why: its ``pattern``, the ``kind`` of error, what to say and what to do. In ``message`` come
+    ``{model}`` and what was ``{found}``, the pattern's group.
 
     ``kind`` is None for what can happen at any time: then the load has failed, or the engine has crashed.
     ``deadly``: whether a process ends by it.
@@ -154,10 +154,8 @@ class Clues:
 
     def see(self, line: str) -> None:
         """Remember ``line`` if it tells something."""
-        for sign in SIGNS:
-            if sign.pattern.search(line):
-                self._seen[sign] = time.monotonic(), line
-                return
+        if found := _find(line):
+            self._seen[found[0]] = time.monotonic(), line
 
     def best(self) -> str | None:
         """The most telling line among those of the last minute that a process may end by."""
@@ -169,26 +167,34 @@ class Clues:
         return None
 
 
-def explain_line(line: str, model: str, otherwise: type[UnmaskError] = EngineCrashedError) -> UnmaskError | None:
-    """The error that ``line``, of a log or of an answer, stands for; ``otherwise`` where that could be any."""
+def _find(line: str) -> tuple[Sign, re.Match[str]] | None:
     for sign in SIGNS:
         if match := sign.pattern.search(line):
-            found = next((printable(cut(group)) for group in match.groups() if group), "")
-            return (sign.kind or otherwise)(sign.message.format(model=model, found=found), hint=sign.hint)
+            return sign, match
     return None
 
 
-def explain_end(status: int, model: str, telling: str | None, kind: type[UnmaskError]) -> UnmaskError:
-    """Why a process ended with ``status``, negative for a signal, whose most ``telling`` line is given.
+def explain_line(line: str, model: str, otherwise: type[UnmaskError] = EngineCrashedError) -> UnmaskError | None:
+    """The error that ``line``, of a log or of an answer, stands for; ``otherwise`` where that could be any."""
+    if (found := _find(line)) is None:
+        return None
+    sign, match = found
+    group = next((group for group in match.groups() if group), "")
+    return (sign.kind or otherwise)(sign.message.format(model=model, found=printable(cut(group))), hint=sign.hint)
 
-    ``kind`` of error if the line does not say: ``ModelLoadFailedError`` or ``EngineCrashedError``.
+
+def explain_end(status: int, model: str, kind: type[UnmaskError], clue: str | None, last: str) -> UnmaskError:
+    """Why a process ended with ``status``, negative for a signal, from the ``clue`` if there is one.
+
+    Else it is an error of this ``kind``, ``ModelLoadFailedError`` or ``EngineCrashedError``, with the ``last`` words.
     """
-    said = explain_line(telling, model, kind) if telling else None
-    if said is not None:
-        return said
+    told = explain_line(clue, model, kind) if clue else None
+    if told is not None:
+        return told
     number = -status if status < 0 else status - _SHELL
     if number in _SIGNALS:
         how, hint = _SIGNALS[signal.Signals(number)]
     else:
         how, hint = f"ended by itself (exit code {status})", "Its log may tell why."
-    return kind(f"The engine of model '{model}' {how}.", hint=hint)
+    words = f" It last said: {printable(cut(last))}" if last else ""
+    return kind(f"The engine of model '{model}' {how}.{words}", hint=hint)
