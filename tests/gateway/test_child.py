@@ -75,6 +75,17 @@ async def test_the_start_may_be_given_up(fake, directory, mark):
     assert list(directory.path.glob("*.json")) == []
 
 
+@pytest.mark.parametrize("turns", range(8))
+async def test_the_start_may_be_given_up_at_any_moment(turns, fake, directory, mark):
+    starting = asyncio.create_task(Child.start(fake("--deaf"), directory))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert nothing_left(mark)
+
+
 async def test_a_program_that_is_not_there(directory, mark):
     plan = ChildPlan(name="m", command=lambda port: ["/no/such/server", str(port)], probe=Probe(body={}))
     with pytest.raises(ModelLoadFailedError, match=r"/no/such/server could not be started: .*No such file"):

@@ -48,7 +48,12 @@ class KeptProcess:
             except (OSError, ValueError) as error:  # no memory for a process; a name with a NUL in it
                 ours.close()
                 raise _not_started(command, str(error)) from None
-        self = cls(kept, *await asyncio.open_unix_connection(sock=ours))
+        try:
+            self = cls(kept, *await asyncio.open_unix_connection(sock=ours))
+        except BaseException:  # given up at this very moment
+            ours.close()
+            await asyncio.to_thread(kept.wait)
+            raise
         try:
             said, _, rest = (await self._reader.readline()).decode(errors="replace").strip().partition(" ")
             if said != "started":
@@ -66,8 +71,7 @@ class KeptProcess:
             while line := await self._reader.readline():
                 if line.startswith(b"ended "):
                     self._note_end(int(line[6:]))
-        if self.status is None:  # the keeper was killed; where nothing binds the process to it, it may be alive
-            self._kill_group()
+        self._kill_group()  # the keeper may have been killed; where nothing binds the process to it, that lives on
         await asyncio.to_thread(self._keeper.wait)
         self._note_end(-signal.SIGKILL)
 
@@ -77,7 +81,7 @@ class KeptProcess:
         self._ended.set()
 
     def _kill_group(self) -> None:
-        if self.pid:
+        if self.pid and self.status is None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
 
