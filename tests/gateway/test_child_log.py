@@ -30,7 +30,7 @@ def test_lines_are_the_same_for_any_chunks(text, cuts):
 def test_only_the_last_lines_are_kept_and_the_telling_one(tmp_path):
     source, sink = os.pipe()
     log = ChildLog(source, LogFile(tmp_path / "m.log"))
-    log.note("starting")
+    log.note("starting \udcff")
     with os.fdopen(sink, "wb") as pipe:
         pipe.write(b"E ggml_aligned_malloc: insufficient memory (attempted to allocate 90.00 MB)\n")
         for number in range(3 * TAIL_LINES):
@@ -43,7 +43,7 @@ def test_only_the_last_lines_are_kept_and_the_telling_one(tmp_path):
     assert log.tail(1) == tail[-1:]
     assert "insufficient memory" in log.telling_line()
     written = (tmp_path / "m.log").read_text().splitlines()
-    assert written[0] == "--- starting"
+    assert written[0] == "--- starting \\udcff"
     assert written[-TAIL_LINES:] == tail
     assert (tmp_path / "m.log").stat().st_mode & 0o077 == 0
 

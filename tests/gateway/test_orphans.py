@@ -152,7 +152,7 @@ def test_a_folder_where_others_may_write_is_refused(tmp_path):
 
 
 def test_names_of_models_make_names_of_files(directory):
-    names = ["smollm2", "a/b", "a_b", "../../etc/passwd", "é", "x" * 300, "", ".hidden"]
+    names = ["smollm2", "a/b", "a_b", "../../etc/passwd", "é", "\udcff", "x" * 300, "", ".hidden"]
     paths = [directory.log_path(name) for name in names]
     assert paths[0].name == "smollm2.log"
     assert len(set(paths)) == len(names)

@@ -45,7 +45,7 @@ class ChildLog:
 
     def note(self, words: str) -> None:
         """Add a line of our own."""
-        self._keep(NOTE + words)
+        self._keep(NOTE + printable(words))
 
     def join(self, seconds: float) -> None:
         """Wait until all is read, but no longer than that: a process that escaped its keeper may hold the pipe."""

@@ -76,7 +76,7 @@ class RunDirectory:
     def log_path(self, name: str) -> Path:
         """Where the log of the model ``name`` goes."""
         plain = re.sub(r"[^\w.-]", "_", name, flags=re.ASCII).lstrip(".")[:80]
-        mark = "" if plain == name else f"-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+        mark = "" if plain == name else f"-{hashlib.sha256(os.fsencode(name)).hexdigest()[:8]}"
         return self.path / f"{plain}{mark}.log"
 
     def add(self, name: str, process: KeptProcess) -> Path | None:
