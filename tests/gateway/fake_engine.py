@@ -93,7 +93,8 @@ def main() -> None:
     parser.add_argument("--mute", action="store_true", help="every completion has no token")
     parser.add_argument("--deaf", action="store_true", help="never listens")
     parser.add_argument("--stubborn", action="store_true", help="does not end at SIGTERM")
-    parser.add_argument("--family", action="store_true", help="has a child, and one in another session")
+    parser.add_argument("--family", action="store_true", help="has a child")
+    parser.add_argument("--runaway", action="store_true", help="has a child in another session")
     parser.add_argument("--garbage", type=int, default=0, help="bytes")
     parser.add_argument("--say", action="append", default=[], help="a line")
     parser.add_argument("--exit", type=int, help="status")
@@ -108,8 +109,9 @@ def main() -> None:
     if options.stubborn:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if options.family:
-        for new_session in (False, True):
-            subprocess.Popen(["sleep", "1000"], start_new_session=new_session)
+        subprocess.Popen(["sleep", "1000"])
+    if options.runaway:
+        subprocess.Popen(["sleep", "1000"], start_new_session=True)
     if options.garbage:
         threading.Thread(target=garbage, args=(options.garbage,), daemon=True).start()
     if options.deaf:

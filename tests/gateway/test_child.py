@@ -65,7 +65,7 @@ async def test_a_child_that_is_not_ready_in_time_is_ended(fault, fake, directory
 
 
 async def test_the_start_may_be_given_up(fake, directory, mark):
-    starting = asyncio.create_task(Child.start(fake("--deaf", "--family"), directory))
+    starting = asyncio.create_task(Child.start(fake("--deaf", "--family", "--runaway"), directory))
     while len(marked(mark)) < 4:  # with its keeper and its children
         await asyncio.sleep(0.02)
     starting.cancel()
@@ -123,7 +123,7 @@ async def test_a_failure_to_load_is_explained(faults, error, message, fake, dire
 
 
 async def test_a_killed_child_is_noticed_at_once_and_explained(fake, directory, mark):
-    async with running(fake("--family"), directory) as child, aiohttp.ClientSession(child.url) as session:
+    async with running(fake("--family", "--runaway"), directory) as child, aiohttp.ClientSession(child.url) as session:
         headers = {"Authorization": f"Bearer {child.secret}"}
         async with session.post("/v1/completions", json={"stream": True}, headers=headers) as response:
             assert await response.content.readline()
@@ -142,7 +142,7 @@ async def test_a_killed_child_is_noticed_at_once_and_explained(fake, directory, 
 
 
 async def test_a_child_that_does_not_end_is_killed_with_all_that_it_started(fake, directory, mark):
-    async with running(fake("--stubborn", "--family"), directory) as child:
+    async with running(fake("--stubborn", "--family", "--runaway"), directory) as child:
         assert len(marked(mark)) == 4
         begun = time.monotonic()
         await asyncio.gather(child.close(0.3), child.close(0.3))
@@ -153,7 +153,7 @@ async def test_a_child_that_does_not_end_is_killed_with_all_that_it_started(fake
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 async def test_a_keeper_that_is_killed_or_stopped_lets_nothing_live_on(number, fake, directory, mark):
-    async with running(fake(), directory) as child:
+    async with running(fake("--family"), directory) as child:
         keeper = psutil.Process(child.pid).parent()
         keeper.send_signal(number)
         if number == signal.SIGKILL:

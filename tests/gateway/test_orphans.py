@@ -56,7 +56,7 @@ def gateway(mark: str, directory: Path, *faults: str) -> Iterator[subprocess.Pop
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_gateway_that_is_killed_takes_its_children_along(number, tmp_path, mark):
-    with gateway(mark, tmp_path / "run", "--stubborn", "--family") as process:
+    with gateway(mark, tmp_path / "run", "--stubborn", "--family", "--runaway") as process:
         assert int(process.stdout.readline()) in [one.pid for one in marked(mark)]
         assert len(marked(mark)) == 4
         process.send_signal(number)
