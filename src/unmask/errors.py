@@ -198,6 +198,34 @@ class ShuttingDownError(UnmaskError):
         super().__init__(message, hint=hint)
 
 
+class EngineCrashedError(UnmaskError):
+    """The engine of another kind that serves the model has died, and the request with it."""
+
+    code = "engine_crashed"
+    status = 502
+
+
+class ModelLoadFailedError(UnmaskError):
+    """The engine of another kind that should serve the model could not load it."""
+
+    code = "model_load_failed"
+    status = 502
+
+
+class ModelLoadTimeoutError(UnmaskError):
+    """The engine that should serve the model was not ready in time, and was ended."""
+
+    code = "model_load_timeout"
+    status = 503
+
+
+class ModelUnsupportedEngineError(UnmaskError):
+    """The engine loads the model, and cannot write text with it."""
+
+    code = "model_unsupported_engine"
+    status = 400
+
+
 class EngineFaultError(UnmaskError):
     """The engine broke one of its own invariants while serving this request: a bug of ours."""
 
