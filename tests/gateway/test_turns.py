@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.gateway.world import World
+from tests.gateway.world import World, closed_loop
 from unmask.errors import AllModelsBusyError, CircuitOpenError, EngineUnavailableError, InsufficientMemoryError
 from unmask.gateway.residency import End, Grant, Load, Refuse, Residency, ResidencyLimits
 
@@ -19,16 +19,6 @@ def residency(sizes: dict[str, int], memory: int = 10, *, idle: float | None = N
     for name, size in sizes.items():
         made.add(name, size_bytes=size, idle_seconds=idle)
     return made
-
-
-def closed_loop(world: World, name: str, seconds: float, until: float) -> None:
-    """A client that asks again as soon as it is served."""
-
-    def again():
-        if world.now < until:
-            world.ask(world.now, name, seconds, again)
-
-    world.at(0.0, again)
 
 
 @pytest.mark.parametrize("load", [2.0, 30.0])
@@ -152,6 +142,34 @@ def test_a_small_model_does_not_overtake_a_large_one():
     world.ask(4.0, "small", 1.0)
     world.run()
     assert world.order == ["a", "large", "small"]
+
+
+def test_who_waited_before_the_other_was_asked_for_does_not_wait_behind_it():
+    """A request for A had to wait behind one for B, which leaves; one for C came after it."""
+    made = residency({"a": 8, "b": 8, "c": 8})
+    made.ask(1, "a", 0.0)
+    made.loaded("a", 0.0)
+    made.ask(2, "b", 0.0)
+    made.tick(10.0)
+    assert made.ask(3, "a", 11.0) == []
+    assert made.ask(4, "c", 12.0) == []
+    assert made.leave(2, 30.0) == [Grant(3, "a")]
+    assert made.ask(5, "a", 30.0) == [], "whose turn is over now"
+    assert made.leave(1, 31.0) == []
+    assert made.leave(3, 32.0) == [End("a")]
+
+
+def test_a_request_that_comes_before_the_idle_model_went_is_served_if_its_turn_lasts():
+    """The timer is late, or at the very time."""
+    made = residency({"a": 8, "b": 8})
+    made.ask(1, "a", 0.0)
+    made.loaded("a", 0.0)
+    made.ask(2, "b", 1.0)
+    made.leave(1, 2.0)
+    assert made.due == 2.5
+    assert made.ask(3, "a", 2.5) == [Grant(3, "a")]
+    made.leave(3, 10.9)
+    assert made.ask(4, "a", 11.0) == [End("a")], "not when it is over"
 
 
 def test_what_can_never_be_loaded_is_refused_at_once_with_sizes():

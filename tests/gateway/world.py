@@ -85,3 +85,13 @@ class World:
     def _over(self, ticket, then):
         self._do(self.residency.leave(ticket, self.now))
         then()
+
+
+def closed_loop(world: World, name: str, seconds: float, until: float) -> None:
+    """A client that asks again as soon as it is served."""
+
+    def again():
+        if world.now < until:
+            world.ask(world.now, name, seconds, again)
+
+    world.at(0.0, again)
