@@ -18,7 +18,7 @@ def test_the_limits_on_loaded_models_are_described_with_their_defaults():
 
 
 class _NoTurns(Residency):
-    def _turn_ends(self, model, head):
+    def _turn_ends(self, model):
         return 0.0
 
 

@@ -168,8 +168,22 @@ def test_a_request_that_comes_before_the_idle_model_went_is_served_if_its_turn_l
     made.leave(1, 2.0)
     assert made.due == 2.5
     assert made.ask(3, "a", 2.5) == [Grant(3, "a")]
-    made.leave(3, 10.9)
-    assert made.ask(4, "a", 11.0) == [End("a")], "not when it is over"
+    assert made.leave(3, 9.9) == []
+    assert made.ask(4, "a", 10.1) == [End("a")], "not when it is over"
+
+
+def test_of_busy_models_the_one_that_is_there_for_longest_gives_way():
+    made = residency({"a": 5, "b": 5, "c": 5})
+    made.ask(1, "b", 0.0)
+    made.loaded("b", 1.0)
+    made.ask(2, "a", 1.0)
+    made.loaded("a", 2.0)
+    made.ask(3, "c", 3.0)
+    assert made.ask(4, "a", 50.0) == [Grant(4, "a")]
+    assert made.ask(5, "b", 50.0) == []
+    made.leave(2, 51.0)
+    assert made.leave(4, 51.0) == []
+    assert made.leave(1, 51.1) == [End("b")]
 
 
 def test_what_can_never_be_loaded_is_refused_at_once_with_sizes():

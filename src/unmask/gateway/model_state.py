@@ -14,10 +14,10 @@ State = Literal["absent", "loading", "ready", "stopping", "failed"]
 class ModelState:
     """A model as others see it. Times are in seconds, on the clock of whoever tells.
 
-    ``users`` have it, ``waiting`` want it. ``since``: when ``state`` began. ``expires_at``: when it goes unless
-    somebody asks for it; None while it is used, or if it stays. ``retry_at``: when it is tried again at the earliest,
-    if it has failed. ``failure``: what its last failure was, until it has worked again. ``loads``: how often it was
-    loaded, or tried to be.
+    ``users`` have it, ``waiting`` want it. ``since``: when ``state`` began; None before the first load.
+    ``expires_at``: when it goes unless somebody asks for it; None while it is used, or if it stays. ``retry_at``: when
+    it is tried again at the earliest, if it has failed. ``failure``: what its last failure was, until it has worked
+    again. ``loads``: how often it was loaded, or tried to be.
     """
 
     name: str
@@ -25,7 +25,7 @@ class ModelState:
     users: int
     waiting: int
     size_bytes: int
-    since: float
+    since: float | None
     expires_at: float | None
     retry_at: float | None
     failure: str
@@ -36,9 +36,9 @@ class ModelState:
 class ModelRecord:
     """A model as ``Residency`` keeps it.
 
-    ``users`` and ``waiting`` are tickets, the latter with the times at which they asked, oldest first.
-    ``keep_seconds``: how long it stays without users, ``idle_seconds`` unless told otherwise in this life; None for
-    ever. ``load_seconds``: what its last load took.
+    ``users`` and ``waiting`` are tickets, the latter with the oldest first. ``keep_seconds``: how long it stays
+    without users, ``idle_seconds`` unless told otherwise in this life; None for ever. ``load_seconds``: what its last
+    load took.
     """
 
     name: str
@@ -52,7 +52,7 @@ class ModelRecord:
     loads: int = 0
     keep_seconds: float | None = field(init=False)
     users: set[int] = field(default_factory=set)
-    waiting: dict[int, float] = field(default_factory=dict)
+    waiting: list[int] = field(default_factory=list)
     breaker: Breaker = field(default_factory=Breaker)
 
     def __post_init__(self) -> None:
@@ -83,11 +83,6 @@ class ModelRecord:
             return None
         return self.last_used + self.keep_seconds
 
-    @property
-    def place(self) -> tuple[int, float]:
-        """Of those who wait, the first one's ticket, and when it asked."""
-        return next(iter(self.waiting.items()))
-
     def seen(self, now: float) -> ModelState:
         """What to tell of it."""
         return ModelState(
@@ -96,7 +91,7 @@ class ModelRecord:
             users=len(self.users),
             waiting=len(self.waiting),
             size_bytes=self.size_bytes,
-            since=self.since,
+            since=self.since if self.loads else None,
             expires_at=self.expires_at,
             retry_at=self.breaker.until if self.state == "failed" else None,
             failure=self.breaker.reason(now),

@@ -7,8 +7,8 @@ model whose first waiting request is the oldest: none that needs less overtakes 
 Where there is no room, idle models go, the least recently used first; none that is loading or has users ever does. So
 that two models that do not fit together are not swapped for each request, while others wait a model has a *turn*:
 
-- It is served, and kept, for ``hold_seconds`` from when it was ready, or from when the other was first asked for if
-  that is later; for as long as its load took if that is longer, so that at least half the time is not spent on loading.
+- It serves whoever asks for it, for ``hold_seconds`` from when it was ready; for as long as its load took if that is
+  longer, so that no more time is spent on loading than not.
 - When the turn is over it takes no new requests: they wait behind the other model. It goes once its last request ends.
 - A model that nobody has used for ``linger_seconds`` goes before its turn is over.
 
@@ -112,7 +112,7 @@ class Residency:
         model = self._models[name]
         if len(model.waiting) >= self._limits.max_waiting:
             return [Refuse(ticket, self._busy(model))]
-        model.waiting[ticket] = now
+        model.waiting.append(ticket)
         self._of[ticket] = model
         return self._settle(now)
 
@@ -125,7 +125,7 @@ class Residency:
             model.users.remove(ticket)
             model.last_used = now
         else:
-            del model.waiting[ticket]
+            model.waiting.remove(ticket)
         return self._settle(now)
 
     def loaded(self, name: str, now: float) -> list[Decision]:
@@ -207,7 +207,9 @@ class Residency:
     def _line(self, now: float) -> Iterator[ModelRecord]:
         """The models that are asked for and may be loaded, the one asked for first before the others."""
         wanted = (model for model in self._models.values() if model.waiting and not model.holds_room)
-        return iter(sorted((model for model in wanted if model.breaker.until <= now), key=lambda model: model.place))
+        return iter(
+            sorted((model for model in wanted if model.breaker.until <= now), key=lambda model: model.waiting[0])
+        )
 
     def _load_next(self, now: float) -> Iterator[Decision]:
         """Load those of the line that there is room for, up to the first that has none."""
@@ -223,7 +225,7 @@ class Residency:
         yielding = set()
         present = [model for model in self._models.values() if model.state in ("loading", "ready")]
         for model in self._room.leavers(head, present, self._candidates(head, now)):
-            over = now >= self._turn_ends(model, head)
+            over = now >= self._turn_ends(model)
             if over and model.users:
                 yielding.add(model.name)
             elif over or (self._lingered(model, now) and not model.waiting):
@@ -236,7 +238,7 @@ class Residency:
         None that is asked for by somebody who has waited for longer than those who ask for ``head``.
         """
         ready = [model for model in self._models.values() if model.state == "ready" and not model.pinned]
-        ready = [model for model in ready if not model.waiting or model.place > head.place]
+        ready = [model for model in ready if not model.waiting or model.waiting[0] > head.waiting[0]]
         idle = [model for model in ready if self._lingered(model, now) and not model.waiting]
         busy = [model for model in ready if model not in idle]
         return [*sorted(idle, key=lambda model: model.last_used), *sorted(busy, key=lambda model: model.since)]
@@ -244,9 +246,8 @@ class Residency:
     def _lingered(self, model: ModelRecord, now: float) -> bool:
         return model.idle and now >= model.last_used + self._limits.linger_seconds
 
-    def _turn_ends(self, model: ModelRecord, head: ModelRecord) -> float:
-        _, asked = head.place
-        return max(model.since, asked) + max(self._limits.hold_seconds, model.load_seconds)
+    def _turn_ends(self, model: ModelRecord) -> float:
+        return model.since + max(self._limits.hold_seconds, model.load_seconds)
 
     def _times(self, head: ModelRecord | None) -> Iterator[float]:
         """When something may have to be decided."""
@@ -256,21 +257,22 @@ class Residency:
             if model.waiting and model.state == "failed":
                 yield model.breaker.until
             if head and model.state == "ready" and not model.pinned:
-                yield self._turn_ends(model, head)
+                yield self._turn_ends(model)
                 if model.idle:
                     yield model.last_used + self._limits.linger_seconds
 
     def _grant(self, model: ModelRecord, now: float) -> Iterator[Decision]:
         if model.waiting:
             model.last_used = now
-        for ticket in list(model.waiting):
-            del model.waiting[ticket]
+        while model.waiting:
+            ticket = model.waiting.pop(0)
             model.users.add(ticket)
             yield Grant(ticket, model.name)
 
     def _refuse(self, model: ModelRecord, error: UnmaskError) -> Iterator[Decision]:
-        for ticket in list(model.waiting):
-            del model.waiting[ticket], self._of[ticket]
+        while model.waiting:
+            ticket = model.waiting.pop(0)
+            del self._of[ticket]
             yield Refuse(ticket, error)
 
     def _stop(self, model: ModelRecord, now: float) -> Decision:

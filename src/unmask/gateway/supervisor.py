@@ -116,14 +116,13 @@ class Supervisor(Generic[R]):
     def states(self) -> list[ModelState]:
         """All models, with times as seconds since 1970."""
         now = self._now()
-        offset = time.time() - now
+        start = time.time() - now
+
+        def date(moment: float | None) -> float | None:
+            return None if moment is None else start + moment
+
         return [
-            replace(
-                state,
-                since=state.since + offset,
-                expires_at=None if state.expires_at is None else state.expires_at + offset,
-                retry_at=None if state.retry_at is None else state.retry_at + offset,
-            )
+            replace(state, since=date(state.since), expires_at=date(state.expires_at), retry_at=date(state.retry_at))
             for state in self._residency.states(now)
         ]
 
