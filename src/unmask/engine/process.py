@@ -15,6 +15,8 @@ from unmask.engine.options import EngineOptions
 from unmask.errors import EngineUnavailableError, UnmaskError
 from unmask.events import StepReport
 
+_GONE = "The engine process has died or can no longer be heard; see the server's log."
+
 
 class ProcessEngine(EngineClient):
     """The engine in its own process: this process never runs a forward. Start it with ``launch``."""
@@ -78,7 +80,7 @@ class ProcessEngine(EngineClient):
         except Exception:
             traceback.print_exc()
         finally:
-            self._fail_all("The engine process has died or can no longer be heard; see the server's log.")
+            self._fail_all(_GONE)
 
     @property
     def alive(self) -> bool:
@@ -90,6 +92,12 @@ class ProcessEngine(EngineClient):
             raise EngineUnavailableError("The engine process is not running.", hint="Restart the server.")
         if not self._writer.is_closing():
             self._writer.write(wire.pack(command))
+
+    async def wait_closed(self) -> str:
+        """Wait until the engine, once launched, takes no requests any more; why."""
+        if self._reading is not None:
+            await asyncio.wait([self._reading])
+        return _GONE
 
     async def close(self) -> None:
         """Ask the process to end, then make sure that it does."""
