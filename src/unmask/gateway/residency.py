@@ -129,13 +129,13 @@ class Residency:
         return self._settle(now)
 
     def loaded(self, name: str, now: float) -> list[Decision]:
-        """A model is there: all who waited for it have it, whatever else is asked for."""
+        """A model is there: all who waited for it have it."""
         model = self._models[name]
         assert model.state == "loading", model.state
         model.load_seconds = now - model.since
         model.breaker.up(now)
         model.become("ready", now)
-        return [*self._grant(model, now), *self._settle(now)]
+        return self._settle(now)
 
     def load_failed(self, name: str, error: UnmaskError, now: float) -> list[Decision]:
         """A model could not be loaded, and left nothing in memory: all who waited for it are told why."""
@@ -186,30 +186,32 @@ class Residency:
 
     def _settle(self, now: float) -> list[Decision]:
         """All that can be decided now."""
-        decisions: list[Decision] = []
+        decisions = [*self._end_unwanted(now), *self._load_next(now)]
+        head = next(iter(self._line(now)), None)
+        leavers = self._leavers(head, now) if head else []
+        decisions += [self._stop(model, now) for model in leavers if self._may_go(model, now)]
+        yielding = [model for model in leavers if now >= self._turn_ends(model)]
         for model in self._models.values():
-            if model.state == "loading" and not model.waiting:
-                self._end(model, now)
-                decisions.append(End(model.name))
-            elif model.expires_at is not None and model.expires_at <= now and not model.waiting:
-                decisions.append(self._stop(model, now))
-            elif model.waiting and not model.holds_room and (refusal := self._refusal(model, now)):
-                decisions += self._refuse(model, refusal)
-        decisions += self._load_next(now)
-        head = next(self._line(now), None)
-        yielding = self._make_room(head, now, decisions) if head else set()
-        for model in self._models.values():
-            if model.state == "ready" and model.name not in yielding:
-                decisions += self._grant(model, now)
+            if model.state == "ready" and model not in yielding:
+                decisions += self._grant(model)
         self.due = min((time for time in self._times(head) if time > now), default=None)
         return decisions
 
-    def _line(self, now: float) -> Iterator[ModelRecord]:
+    def _end_unwanted(self, now: float) -> Iterator[Decision]:
+        """Loads and models that nobody wants any more, and requests for what cannot be had."""
+        for model in self._models.values():
+            if model.state == "loading" and not model.waiting:
+                self._end(model, now)
+                yield End(model.name)
+            elif model.expires_at is not None and model.expires_at <= now and not model.waiting:
+                yield self._stop(model, now)
+            elif model.waiting and not model.holds_room and (refusal := self._refusal(model, now)):
+                yield from self._refuse(model, refusal)
+
+    def _line(self, now: float) -> list[ModelRecord]:
         """The models that are asked for and may be loaded, the one asked for first before the others."""
-        wanted = (model for model in self._models.values() if model.waiting and not model.holds_room)
-        return iter(
-            sorted((model for model in wanted if model.breaker.until <= now), key=lambda model: model.waiting[0])
-        )
+        wanted = [model for model in self._models.values() if model.waiting and not model.holds_room]
+        return sorted((model for model in wanted if model.breaker.until <= now), key=lambda model: model.waiting[0])
 
     def _load_next(self, now: float) -> Iterator[Decision]:
         """Load those of the line that there is room for, up to the first that has none."""
@@ -220,31 +222,26 @@ class Residency:
             model.loads += 1
             yield Load(model.name)
 
-    def _make_room(self, head: ModelRecord, now: float, decisions: list[Decision]) -> set[str]:
-        """Stop what may go for ``head``; the names of those that are to go and still have users."""
-        yielding = set()
-        present = [model for model in self._models.values() if model.state in ("loading", "ready")]
-        for model in self._room.leavers(head, present, self._candidates(head, now)):
-            over = now >= self._turn_ends(model)
-            if over and model.users:
-                yielding.add(model.name)
-            elif over or (self._lingered(model, now) and not model.waiting):
-                decisions.append(self._stop(model, now))
-        return yielding
-
-    def _candidates(self, head: ModelRecord, now: float) -> list[ModelRecord]:
-        """Who may have to go for ``head``: idle ones by their last use, then those that have been there for longest.
+    def _leavers(self, head: ModelRecord, now: float) -> list[ModelRecord]:
+        """Who has to go for ``head``, if not at once: idle ones by their last use, then those there for longest.
 
         None that is asked for by somebody who has waited for longer than those who ask for ``head``.
         """
-        ready = [model for model in self._models.values() if model.state == "ready" and not model.pinned]
+        present = [model for model in self._models.values() if model.state in ("loading", "ready")]
+        ready = [model for model in present if model.state == "ready" and not model.pinned]
         ready = [model for model in ready if not model.waiting or model.waiting[0] > head.waiting[0]]
-        idle = [model for model in ready if self._lingered(model, now) and not model.waiting]
+        idle = [model for model in ready if self._lingered(model, now)]
         busy = [model for model in ready if model not in idle]
-        return [*sorted(idle, key=lambda model: model.last_used), *sorted(busy, key=lambda model: model.since)]
+        idle.sort(key=lambda model: model.last_used)
+        busy.sort(key=lambda model: model.since)
+        return self._room.leavers(head, present, [*idle, *busy])
+
+    def _may_go(self, model: ModelRecord, now: float) -> bool:
+        """Whether a leaver goes at once."""
+        return model.idle and (now >= self._turn_ends(model) or self._lingered(model, now))
 
     def _lingered(self, model: ModelRecord, now: float) -> bool:
-        return model.idle and now >= model.last_used + self._limits.linger_seconds
+        return model.idle and not model.waiting and now >= model.last_used + self._limits.linger_seconds
 
     def _turn_ends(self, model: ModelRecord) -> float:
         return model.since + max(self._limits.hold_seconds, model.load_seconds)
@@ -261,9 +258,7 @@ class Residency:
                 if model.idle:
                     yield model.last_used + self._limits.linger_seconds
 
-    def _grant(self, model: ModelRecord, now: float) -> Iterator[Decision]:
-        if model.waiting:
-            model.last_used = now
+    def _grant(self, model: ModelRecord) -> Iterator[Decision]:
         while model.waiting:
             ticket = model.waiting.pop(0)
             model.users.add(ticket)
