@@ -172,7 +172,7 @@ class InsufficientMemoryError(UnmaskError):
 
 
 class AllModelsBusyError(UnmaskError):
-    """The model is not in memory, and as many requests wait for it as may; try again later."""
+    """As many requests as may wait for the model to be loaded already; try again later."""
 
     code = "all_models_busy"
     status = 503

@@ -406,6 +406,7 @@ async def test_close_ends_everything_at_once():
     held.cancel()
     await asyncio.wait([held])
     assert len(asyncio.all_tasks()) == 1
+    assert garage.supervisor._timer is None
 
 
 @pytest.mark.parametrize("seed", range(20))

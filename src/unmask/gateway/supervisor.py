@@ -144,8 +144,6 @@ class Supervisor(Generic[R]):
         """End everything, all at once; whoever waits gets an ``EngineUnavailableError``."""
         self._closed = True
         await asyncio.gather(*(self.stop(name) for name in self._models))
-        if self._timer is not None:
-            self._timer.cancel()
 
     def _find(self, name: str) -> _Model[R]:
         if name not in self._models:
@@ -176,9 +174,9 @@ class Supervisor(Generic[R]):
 
     def _set_timer(self) -> None:
         """Wake up when there is something to decide, and not before."""
-        due = self._residency.due
+        due = None if self._closed else self._residency.due
         if self._timer is not None:
-            if self._timer.when() == due and not self._timer.cancelled():
+            if self._timer.when() == due:
                 return
             self._timer.cancel()
             self._timer = None
