@@ -47,7 +47,7 @@ async def test_the_death_of_one_engine_is_healed_and_leaves_the_others_alone():
         async with supervisor.hold(name) as engine:
             return await answer(engine, tokens, begun)
 
-    wanted = asyncio.create_task(long_answer("second", 600))
+    wanted = asyncio.create_task(long_answer("second", 300))
     async with supervisor.hold("first") as engine:
         await begun.wait()
         doomed = asyncio.create_task(answer(engine, 900))
@@ -57,7 +57,7 @@ async def test_the_death_of_one_engine_is_healed_and_leaves_the_others_alone():
             await doomed
     async with supervisor.hold("first") as again:
         assert again is not engine
-        ids = await answer(again, 600)
+        ids = await answer(again, 300)
     assert await wanted == ids
     states = {state.name: state for state in supervisor.states()}
     assert "has died" in states["first"].failure

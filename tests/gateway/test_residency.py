@@ -44,6 +44,7 @@ class ResidencyMachine(RuleBasedStateMachine):
         self.failure: tuple[str, Exception] | None = None  # of a load, told just now
         self.stopped = ""  # by the operator, just now
         self.late = False
+        self.kept: set[str] = set()  # models whose time was changed
 
     def decide(self, decisions):
         self.late = False
@@ -71,6 +72,7 @@ class ResidencyMachine(RuleBasedStateMachine):
 
     def sees_end(self, name):
         if self.stopped != name:
+            assert name != "pinned" or name in self.kept or self.lives[name] == "loading", "it stays"
             assert name not in self.users.values(), "never one that is busy"
             if self.lives[name] == "loading":
                 assert not self.waiters(name), "never one whose load is waited for"
@@ -158,6 +160,7 @@ class ResidencyMachine(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(sorted(SIZES)), seconds=st.sampled_from([None, 0.0, 3.0, 1000.0]))
     def keep(self, name, seconds):
+        self.kept.add(name)
         self.decide(self.residency.keep(name, seconds, self.now))
 
     @rule(name=st.sampled_from(sorted(SIZES)))

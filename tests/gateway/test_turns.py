@@ -87,7 +87,7 @@ def test_nobody_starves(sizes, loads, places, arrivals):
         assert wait <= (world.ahead[ticket] + 1) * step, "as the module says"
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=25)
 @given(st.lists(st.permutations("abc"), min_size=100, max_size=300), st.sampled_from([0.02, 0.1]))
 def test_loads_are_bounded_by_time_not_by_requests(rounds, gap):
     """However the demand alternates, as long as each model is asked for while it is there."""
@@ -169,7 +169,8 @@ def test_a_request_that_comes_before_the_idle_model_went_is_served_if_its_turn_l
     assert made.due == 2.5
     assert made.ask(3, "a", 2.5) == [Grant(3, "a")]
     assert made.leave(3, 9.9) == []
-    assert made.ask(4, "a", 10.1) == [End("a")], "not when it is over"
+    assert made.due == 10.0, "when its turn is over"
+    assert made.ask(4, "a", 10.0) == [End("a")]
 
 
 def test_of_busy_models_the_one_that_is_there_for_longest_gives_way():
@@ -249,8 +250,11 @@ def test_a_pinned_model_stays():
     assert made.due is None
     made.ask(2, "a", 100.0)
     made.loaded("a", 101.0)
-    assert made.state("kept", 101.0).state == "ready"
-    assert made.keep("kept", 0.0, 102.0) == [End("kept")], "unless it is told to go"
+    made.leave(2, 102.0)
+    made.add("b", size_bytes=2, idle_seconds=None)
+    assert made.ask(3, "b", 110.0) == [End("a")], "although it was used last"
+    assert made.state("kept", 110.0).state == "ready"
+    assert made.keep("kept", 0.0, 112.0) == [End("kept")], "unless it is told to go"
 
 
 def lone(idle=30.0, *, ticket=1) -> Residency:
@@ -334,6 +338,30 @@ def test_failures_are_retried_later_and_later_and_then_refused():
     made.crashed("a", "killed", now + 60)
     made.closed("a", now + 60)
     assert made.state("a", now + 60).retry_at == now + 61, "the first failure again"
+
+
+def test_failures_are_forgotten_once_a_model_was_stopped_in_good_order():
+    made = residency({"a": 5}, idle=1.0)
+    made.ask(1, "a", 0.0)
+    made.load_failed("a", EngineUnavailableError("no luck"), 0.0)
+    made.ask(2, "a", 1.0)
+    made.loaded("a", 2.0)
+    made.leave(2, 3.0)
+    assert made.state("a", 3.0).failure == "no luck"
+    assert made.tick(4.0) == [End("a")]
+    made.closed("a", 5.0)
+    assert (made.state("a", 5.0).state, made.state("a", 5.0).failure) == ("absent", "")
+
+
+def test_a_load_that_was_broken_off_says_nothing():
+    made = residency({"a": 5})
+    made.ask(1, "a", 0.0)
+    made.load_failed("a", EngineUnavailableError("no luck"), 0.0)
+    made.ask(2, "a", 1.0)
+    assert made.leave(2, 1.5) == [End("a")]
+    made.closed("a", 2.0)
+    assert (made.state("a", 2.0).state, made.state("a", 2.0).failure) == ("failed", "no luck")
+    assert made.ask(3, "a", 2.0) == [Load("a")]
 
 
 def test_one_that_dies_on_its_first_request_each_time_is_found_out():

@@ -111,7 +111,7 @@ class Residency:
         """A request wants a model."""
         model = self._models[name]
         if len(model.waiting) >= self._limits.max_waiting:
-            return [Refuse(ticket, self._busy(model))]
+            return [Refuse(ticket, self._busy(model)), *self._settle(now)]
         model.waiting.append(ticket)
         self._of[ticket] = model
         return self._settle(now)
@@ -253,10 +253,9 @@ class Residency:
                 yield model.expires_at
             if model.waiting and model.state == "failed":
                 yield model.breaker.until
-            if head and model.state == "ready" and not model.pinned:
+            if head and model.idle and not model.pinned:
                 yield self._turn_ends(model)
-                if model.idle:
-                    yield model.last_used + self._limits.linger_seconds
+                yield model.last_used + self._limits.linger_seconds
 
     def _grant(self, model: ModelRecord) -> Iterator[Decision]:
         while model.waiting:
