@@ -173,10 +173,24 @@ class ScoringTimeoutError(UnmaskError):
 
 
 class InsufficientMemoryError(UnmaskError):
-    """The model with its key/value cache needs more memory than the device has left."""
+    """The model with its key/value cache needs more memory than the device has left, or than models may take."""
 
     code = "insufficient_memory"
     status = 507
+
+
+class AllModelsBusyError(UnmaskError):
+    """As many requests as may wait for the model to be loaded already; try again later."""
+
+    code = "all_models_busy"
+    status = 503
+
+
+class CircuitOpenError(UnmaskError):
+    """The model has failed several times in a row, to load or while it ran; it is tried again a little later."""
+
+    code = "engine_circuit_open"
+    status = 503
 
 
 class EngineUnavailableError(UnmaskError):
