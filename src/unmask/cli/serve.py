@@ -14,7 +14,7 @@ from unmask.cli import options
 from unmask.cli import security_options as security
 
 if TYPE_CHECKING:
-    from unmask.serving.diffusion_model import DiffusionModel
+    from unmask.serving.house import House
 
 Model = Annotated[
     str,
@@ -66,6 +66,7 @@ def serve(
 
     from unmask.cli.progress import loading
     from unmask.engine.options import EngineOptions
+    from unmask.serving.opening import open_house
     from unmask.serving.server import run_server
     from unmask.serving.settings import ServerSettings
     from unmask.terms import Timeouts
@@ -112,21 +113,24 @@ def serve(
     announce = partial(_announce, secured=api_key is not None or keys is not None)
     try:
         with loading(model) as progress:
-            asyncio.run(run_server(engine, settings, progress=progress, announce=announce))
+            house = partial(open_house, engine, settings)
+            asyncio.run(run_server(house, settings, progress=progress, announce=announce))
     except asyncio.CancelledError:  # interrupted while the model was loading
         raise typer.Exit(130) from None
 
 
-def _announce(model: DiffusionModel, url: str, *, secured: bool) -> None:
-    info = model.engine.model
-    typer.echo(f"Computing in {info.precision}.", err=True)
-    typer.echo(f"Serving {model.name} ({info.family}, {info.parameters / 1e6:.3g}M parameters) on {url}", err=True)
+def _announce(house: House, url: str, *, secured: bool) -> None:
+    first, *others = house.listings()
+    if first.precision:
+        typer.echo(f"Computing in {first.precision}.", err=True)
+    size = f", {first.parameters / 1e6:.3g}M parameters" if first.parameters else ""
+    typer.echo(f"Serving {first.name} ({first.family}{size}) on {url}", err=True)
     key = '-H "authorization: Bearer $UNMASK_API_KEY" ' if secured else ""
-    adapted = ", ".join(list(model.variants)[1:])
+    adapted = ", ".join(listing.name for listing in others if listing.parent)
     if adapted:
         typer.echo(f"With its adapters it is also {adapted}.", err=True)
     typer.echo(f"Base URL: {url}/v1 for OpenAI's clients; {url} for Anthropic's, Ollama's, and browsers", err=True)
-    endpoint, body = _CHAT if model.template.exists else _TEXT
+    endpoint, body = _CHAT if "tools" in first.capabilities else _TEXT
     typer.echo(f"Try: curl {url}/v1/{endpoint} {key}-H 'content-type: application/json' -d '{body}'", err=True)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from unmask.checkpoints.directory import Checkpoint
-from unmask.engine.cache_size import LEAST_CONTEXTS
+from unmask.engine.footprint import LEAST_CONTEXTS
 from unmask.engine.free_memory import available_bytes
 from unmask.engine.options import EngineOptions
 from unmask.engine.pages import PAGE_TOKENS, pages_for

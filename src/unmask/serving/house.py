@@ -2,60 +2,152 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING
 
-from unmask.errors import ModelNotFoundError
+from unmask.errors import EngineUnavailableError, ModelNotFoundError, ShuttingDownError, UnmaskError
+from unmask.gateway.model_state import ModelState
+from unmask.gateway.residency import ResidencyLimits
+from unmask.gateway.supervisor import Progress, Supervisor
 from unmask.metrics import Metrics
-from unmask.serving.diffusion_model import DiffusionModel
-from unmask.serving.extension import OWN_LANE
+from unmask.serving.entry import Entry
 from unmask.serving.listing import Listing
 from unmask.serving.model import Model
-from unmask.serving.native_model import NativeModel
+from unmask.serving.resident import LoadedModel
 from unmask.serving.server_metrics import ServerMetrics
+from unmask.serving.telling import telling
 from unmask.shown import shown
+
+if TYPE_CHECKING:
+    from unmask.models.card import Refusal
+
+_AGAIN_SECONDS = 5.0
+NO_LIMITS = ResidencyLimits()
 
 
 class House:
-    """The models that a server was started with; ``first`` is meant where a request names none."""
+    """The models that a server was started with; the first is meant where a request names none.
 
-    def __init__(self, models: list[DiffusionModel]) -> None:
-        self.models = models
+    ``refused``: why others that were asked for are not served, by their names. Belongs to one event loop. Raises
+    ``InsufficientMemoryError`` if not all pinned models fit together.
+    """
+
+    def __init__(
+        self,
+        entries: Sequence[Entry],
+        refused: Mapping[str, Refusal] | None = None,
+        limits: ResidencyLimits = NO_LIMITS,
+    ) -> None:
+        self.entries = entries
+        self.refused = refused or {}
         self.metrics = ServerMetrics(self._metrics)
+        self.stopping = False
+        self._supervisor: Supervisor[LoadedModel] = Supervisor(limits)
+        for entry in entries:
+            self._supervisor.add(
+                entry.name,
+                entry.load,
+                size_bytes=entry.size_bytes,
+                idle_seconds=entry.idle_seconds,
+                pinned=entry.pinned,
+            )
+        self._loaded: dict[str, LoadedModel] = {}
+        self._keeping: list[asyncio.Task[None]] = []
+
+    async def preload(self, progress: Progress = lambda share: None) -> None:
+        """Load the pinned models, one after the other. Raises what loading meets."""
+        for entry in self.entries:
+            if entry.pinned:
+                async with telling(partial(self._supervisor.loading, entry.name), progress), self.hold(entry.name):
+                    self._keeping.append(asyncio.create_task(self._keep_loaded(entry)))
+
+    async def _keep_loaded(self, entry: Entry) -> None:
+        """Load ``entry`` again whenever it has died: who waits until a server is ready sends no request meanwhile."""
+        while True:
+            await self._loaded[entry.name].wait_closed()
+            try:
+                async with self.hold(entry.name):
+                    continue
+            except UnmaskError as error:
+                await asyncio.sleep(error.retry_after or _AGAIN_SECONDS)
 
     @property
     def names(self) -> list[str]:
         """All names, in the order in which they were given."""
-        return [name for model in self.models for name in model.variants]
+        return [listing.name for listing in self.listings()]
 
     @asynccontextmanager
     async def hold(self, name: str | None) -> AsyncIterator[Model]:
-        """The model called ``name``, loaded for as long as it is held. Raises ``ModelNotFoundError``."""
-        name = self.names[0] if name is None else name
-        model = self._of(name)
-        yield NativeModel(model, name, model.variants[name])
+        """The model called ``name``, loaded for as long as it is held.
 
-    def _of(self, name: str) -> DiffusionModel:
-        for model in self.models:
-            if name in model.variants:
-                return model
+        Raises ``ModelNotFoundError``, why it was refused, ``ShuttingDownError``, or what ``Supervisor.hold`` raises.
+        """
+        name = self.names[0] if name is None else name
+        entry = self._of(name)
+        async with AsyncExitStack() as held:
+            try:
+                if self.stopping:
+                    raise ShuttingDownError
+                loaded = await held.enter_async_context(self._supervisor.hold(entry.name))
+            except UnmaskError as error:
+                entry.metrics.rejected(error.code)
+                raise
+            self._loaded[entry.name] = loaded
+            yield loaded.model(name)
+
+    def keep(self, name: str, seconds: float | None) -> None:
+        """Keep a model that is held for so long without users; 0: until it is idle, None: for ever."""
+        entry = self._of(name)
+        if not entry.pinned:
+            self._supervisor.keep(entry.name, seconds)
+
+    def _of(self, name: str) -> Entry:
+        for entry in self.entries:
+            if any(listing.name == name for listing in entry.listings):
+                return entry
+        if name in self.refused:
+            refusal = self.refused[name]
+            raise UnmaskError.from_code(refusal.code, refusal.message, refusal.remedy)
         served = ", ".join(f"'{one}'" for one in self.names)
         raise ModelNotFoundError(f"Model {shown(name)} is not served here.", hint=f"Use {served}.", param="model")
 
     def listings(self) -> Iterator[Listing]:
-        """All models."""
-        for model in self.models:
-            yield from model.listings()
+        """All models that are served."""
+        for entry in self.entries:
+            yield from entry.listings
 
     def show(self, name: str) -> Listing:
-        """One of them. Raises ``ModelNotFoundError``."""
-        return next(listing for listing in self._of(name).listings() if listing.name == name)
+        """One of them. Raises ``ModelNotFoundError``, or why it was refused."""
+        return next(listing for listing in self._of(name).listings if listing.name == name)
+
+    def states(self) -> list[ModelState]:
+        """Where each model is in its life, and who uses it."""
+        return self._supervisor.states()
 
     def _metrics(self) -> Iterator[tuple[dict[str, str], Metrics]]:
-        for model in self.models:
-            yield {"model": model.name, "lane": OWN_LANE, "paradigm": "diffusion"}, model.metrics
+        for entry in self.entries:
+            yield entry.labels, entry.metrics
 
     def check_ready(self) -> None:
-        """Raises ``EngineUnavailableError`` unless requests can be served."""
-        for model in self.models:
-            model.check_alive()
+        """Raises ``ShuttingDownError``, or ``EngineUnavailableError`` unless all pinned models are there."""
+        if self.stopping:
+            raise ShuttingDownError
+        for entry in self.entries:
+            if entry.pinned and not (entry.name in self._loaded and self._loaded[entry.name].alive):
+                raise EngineUnavailableError(
+                    "The engine has died.", hint="It is being started again; see the server's log."
+                )
+
+    def end(self, error: UnmaskError) -> None:
+        """End all running requests with ``error``."""
+        for loaded in self._loaded.values():
+            loaded.end(error)
+
+    async def close(self) -> None:
+        """End all engines."""
+        for task in self._keeping:
+            task.cancel()
+        await self._supervisor.close()

@@ -1,0 +1,51 @@
+"""A model that a server may load: what is known of it before, and how it is loaded."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+
+from unmask.events import EngineStats
+from unmask.gateway.supervisor import Progress
+from unmask.metrics import Metrics
+from unmask.serving.listing import Listing
+from unmask.serving.resident import LoadedModel
+
+
+class Entry(abc.ABC):
+    """The model called ``listings[0].name``; further ``listings`` are what adapters make of it.
+
+    ``size_bytes``: what it takes when it is loaded. ``idle_seconds``: how long it stays without users, None for ever.
+    A ``pinned`` model is loaded when the server starts, and stays. ``metrics`` outlive its loads.
+    """
+
+    def __init__(
+        self,
+        listings: Sequence[Listing],
+        *,
+        size_bytes: int,
+        idle_seconds: float | None = None,
+        pinned: bool = False,
+    ) -> None:
+        self.listings = listings
+        self.size_bytes = size_bytes
+        self.idle_seconds = idle_seconds
+        self.pinned = pinned
+        first = listings[0]
+        self.metrics = Metrics(first.name, first.family, first.paradigm, EngineStats)
+        self.labels = {"model": first.name, "lane": first.lane, "paradigm": first.paradigm}
+
+    @property
+    def name(self) -> str:
+        """The model's own name."""
+        return self.listings[0].name
+
+    async def load(self, progress: Progress) -> LoadedModel:
+        """Load it. Where this raises or is cancelled it leaves nothing behind."""
+        resident = await self._load(progress)
+        self.listings = list(resident.listings())
+        return resident
+
+    @abc.abstractmethod
+    async def _load(self, progress: Progress) -> LoadedModel:
+        """The same. Raises the ``UnmaskError`` that loading met."""
