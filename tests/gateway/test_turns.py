@@ -126,6 +126,16 @@ def test_the_least_recently_used_idle_model_goes_and_no_more_than_needed():
     assert [name for _, name in world.ended] == ["b", "c", "a"], "d was used last, and may stay"
 
 
+def test_an_idle_model_goes_before_any_busy_one_has_to():
+    made = residency({"a": 5, "b": 5, "c": 5})
+    for ticket, name in enumerate("ab"):
+        made.ask(ticket, name, 0.0)
+        made.loaded(name, 1.0)
+    made.leave(1, 2.0)
+    assert made.ask(2, "c", 3.0) == [End("b")]
+    assert made.ask(3, "a", 100.0) == [Grant(3, "a")]
+
+
 def test_a_small_model_does_not_go_in_vain():
     """It was used less recently, and its room would not be enough; the large one's alone is."""
     world = World(residency({"small": 2, "large": 7, "new": 8}), dict.fromkeys(["small", "large", "new"], 1.0))
