@@ -87,7 +87,7 @@ def test_nobody_starves(sizes, loads, places, arrivals):
         assert wait <= (world.ahead[ticket] + 1) * step, "as the module says"
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=15)
 @given(st.lists(st.permutations("abc"), min_size=100, max_size=300), st.sampled_from([0.02, 0.1]))
 def test_loads_are_bounded_by_time_not_by_requests(rounds, gap):
     """However the demand alternates, as long as each model is asked for while it is there."""
