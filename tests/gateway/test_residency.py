@@ -239,7 +239,7 @@ class ResidencyMachine(RuleBasedStateMachine):
 
 
 TestResidency = ResidencyMachine.TestCase
-TestResidency.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
+TestResidency.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
 
 
 def records(*sizes):

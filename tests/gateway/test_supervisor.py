@@ -225,6 +225,22 @@ async def test_who_leaves_just_as_it_gets_the_model_leaves_it_free():
     assert garage.state("a").users == 0
 
 
+@pytest.mark.parametrize("turns", range(9))
+@at_virtual_time
+async def test_who_leaves_at_the_very_moment_of_being_served_disturbs_nobody(turns):
+    """So many turns of the event loop after the load came to its end."""
+    garage = Garage()
+    garage.seconds = 0.0
+    leaving, staying = (asyncio.create_task(garage.use("a", 5.0)) for _ in range(2))
+    for _ in range(turns + 4):
+        await asyncio.sleep(0)
+    leaving.cancel()
+    await asyncio.sleep(1.0)
+    assert leaving.cancelled()
+    assert garage.state("a").users == 1
+    assert await staying == 0.0
+
+
 @at_virtual_time
 async def test_the_other_model_waits_for_the_last_answer():
     garage = Garage()

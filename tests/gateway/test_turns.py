@@ -87,7 +87,7 @@ def test_nobody_starves(sizes, loads, places, arrivals):
         assert wait <= (world.ahead[ticket] + 1) * step, "as the module says"
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=15)
 @given(st.lists(st.permutations("abc"), min_size=100, max_size=300), st.sampled_from([0.02, 0.1]))
 def test_loads_are_bounded_by_time_not_by_requests(rounds, gap):
     """However the demand alternates, as long as each model is asked for while it is there."""
@@ -124,6 +124,16 @@ def test_the_least_recently_used_idle_model_goes_and_no_more_than_needed():
     world.ask(20, "e", 0.5)
     world.run()
     assert [name for _, name in world.ended] == ["b", "c", "a"], "d was used last, and may stay"
+
+
+def test_an_idle_model_goes_before_any_busy_one_has_to():
+    made = residency({"a": 5, "b": 5, "c": 5})
+    for ticket, name in enumerate("ab"):
+        made.ask(ticket, name, 0.0)
+        made.loaded(name, 1.0)
+    made.leave(1, 2.0)
+    assert made.ask(2, "c", 3.0) == [End("b")]
+    assert made.ask(3, "a", 100.0) == [Grant(3, "a")]
 
 
 def test_a_small_model_does_not_go_in_vain():
