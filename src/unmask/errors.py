@@ -178,6 +178,41 @@ class EngineUnavailableError(UnmaskError):
     status = 503
 
 
+class EngineCrashedError(UnmaskError):
+    """The engine that served this request broke off: its process died, or its connection did; others go on."""
+
+    code = "engine_crashed"
+    status = 502
+
+
+class EngineStalledError(UnmaskError):
+    """The engine that served this request got nowhere for as long as it may; it was told to drop the request."""
+
+    code = "engine_stalled"
+    status = 504
+
+
+class UpstreamError(UnmaskError):
+    """The engine behind this model answered with an error, or with something that is no answer."""
+
+    code = "upstream_error"
+    status = 502
+
+
+class LaneKeyError(UnmaskError):
+    """The engine behind this model does not take the key, or the account, that this server is set up with."""
+
+    code = "lane_key_refused"
+    status = 502
+
+
+class WrongParadigmError(UnmaskError):
+    """The model was given to an engine that writes one token after another, and it is no model of that kind."""
+
+    code = "wrong_paradigm"
+    status = 400
+
+
 class EngineFaultError(UnmaskError):
     """The engine broke one of its own invariants while serving this request: a bug of ours."""
 
