@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
@@ -132,8 +133,16 @@ _DECODER = msgspec.json.Decoder(Chunk, strict=False)
 
 
 def decode_chunk(data: bytes) -> Chunk:
-    """Raises ``ValueError`` for what is no chunk."""
+    """Raises ``ValueError`` for what is no chunk. Halves of characters and numbers that are none, which servers in other
+    languages write as JSON, are understood as what they are: not there.
+    """
     try:
         return _DECODER.decode(data)
+    except ValueError:
+        try:
+            value = json.loads(data, parse_constant=lambda name: None)
+            return _DECODER.decode(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
+        except RecursionError:
+            raise ValueError("it is nested too deeply") from None
     except RecursionError:
         raise ValueError("it is nested too deeply") from None

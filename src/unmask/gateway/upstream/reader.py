@@ -42,6 +42,8 @@ class AnswerReader:
 
     A snapshot (Mercury's ``diffusing``) replaces all content before it, so none of it is certain but the last. Until
     then it can be told as a frame: a canvas of one cell that is not decided, whose likeliest guess is the whole text.
+
+    ``begun``: whether anything has come of an answer, shown or not.
     """
 
     def __init__(self, asked: Asked, lane: str, spellings: Spellings) -> None:
@@ -63,6 +65,8 @@ class AnswerReader:
         self._dropping = False  # all that follows the one call that is wanted
         self._finish: FinishReason | None = None
         self._told_stop: str | None = None
+        self._thinking = False
+        self.begun = False
 
     @property
     def finished(self) -> bool:
@@ -74,11 +78,6 @@ class AnswerReader:
         """Whether a stop string has ended the text: the lane may be left."""
         return bool(self._content.met or self._thought.met)
 
-    @property
-    def begun(self) -> bool:
-        """Whether there is anything of an answer."""
-        return bool(self._parts) or self._snapshot is not None
-
     def feed(self, chunk: Chunk) -> News:
         """What ``chunk`` brings. Raises ``UpstreamError`` for what is no answer, or none that can be told."""
         choice = chunk.choices[0] if chunk.choices else None
@@ -88,6 +87,7 @@ class AnswerReader:
             return News([], None, None, [], progress=False)
         with self._making_sense():
             found = self._read_snapshot(delta) if chunk.snapshot else self._read(delta, choice)
+        self.begun = self.begun or bool(delta.text or delta.thought or delta.tool_calls)
         frame, progress = None, bool(delta.text or delta.thought or delta.tool_calls or choice.finish_reason)
         if chunk.snapshot:
             progress = bool(delta.tool_calls or choice.finish_reason) or delta.text != self._snapshot
@@ -129,10 +129,20 @@ class AnswerReader:
             found += self._close_content()
             if thought := self._thought.feed(delta.thought):
                 found.append(Reasoning(thought))
+            self._thinking = True
         if delta.text and not self._thought.met:
             found += self._close_thought()
-            found += self._text(delta.text, choice)
+            self._thinking = False
+        self._read_logprobs(delta, choice)
+        if delta.text and not self._thought.met:
+            found += self._text(delta.text)
         return found + self._read_calls(delta)
+
+    def _read_logprobs(self, delta: Delta, choice: Choice) -> None:
+        """A token may have no text of its own yet; one at the end that has none is the end token."""
+        ended = choice.finish_reason is not None and not delta.text
+        if self._logprobs is not None and choice.logprobs is not None and not (self._thinking or ended):
+            self._logprobs.read(choice.logprobs)
 
     def _read_calls(self, delta: Delta) -> list[Part]:
         found: list[Part] = []
@@ -146,9 +156,7 @@ class AnswerReader:
         found: list[Part] = [Reasoning(delta.thought)] if delta.thought else []
         return found + self._read_calls(delta)
 
-    def _text(self, text: str, choice: Choice | None = None) -> list[Part]:
-        if self._logprobs is not None and choice is not None and choice.logprobs is not None:
-            self._logprobs.read(choice.logprobs)
+    def _text(self, text: str) -> list[Part]:
         shown = self._content.feed(text)
         if self._parser is not None:
             return self._numbered(self._parser.feed(shown))
