@@ -112,7 +112,7 @@ class DiffusionMeta(Struct):
 
 
 class Chunk(Struct):
-    """One event. ``code`` and ``message`` are those of an error that has no envelope (``object`` is "error")."""
+    """One event. ``message``, ``code`` and ``type`` are those of an error that has no envelope."""
 
     choices: list[Choice] | None = None
     usage: UsageTold | None = None
@@ -122,6 +122,7 @@ class Chunk(Struct):
     object: Any = None
     code: Any = None
     message: Any = None
+    type: Any = None
 
     @property
     def snapshot(self) -> bool:

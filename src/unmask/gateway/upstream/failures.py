@@ -166,8 +166,9 @@ def told_by_chunk(chunk: Chunk) -> Told | None:
     """What a chunk says of an error; None if it is none."""
     if chunk.error:
         return _told(chunk.error, 0)
-    if chunk.object == "error":
-        return _told({"message": chunk.message, "code": chunk.code}, 0)
+    bare = chunk.choices is None and isinstance(chunk.message, str)
+    if bare or chunk.object == "error":
+        return _told({"message": chunk.message, "code": chunk.code, "type": chunk.type}, 0)
     return None
 
 
