@@ -1,0 +1,156 @@
+"""The real thing: llama.cpp's server answers chats, is left, and is given a model that it cannot serve."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from tests.conftest import ROOT
+from tests.gateway.upstream import llama_server
+from tests.gateway.upstream.fake import HI, answers, chat, endpoint, opened
+from unmask.answers.tools import Tool, ToolChoice
+from unmask.errors import ContextLengthError, InvalidValueError, WrongParadigmError
+from unmask.params import GenerationParams
+
+MODEL = Path(os.environ.get("UNMASK_SMOLLM2", ROOT / ".models" / "SmolLM2-135M-Instruct.Q4_1.gguf"))
+CITY = {"type": "object", "properties": {"city": {"enum": ["Paris", "Rome"]}}, "required": ["city"]}
+
+
+@contextmanager
+def served(model: Path) -> Iterator[str]:
+    """llama.cpp's server with ``model``, in a process of its own; where it listens."""
+    pytest.importorskip("xllamacpp", reason="xllamacpp is not installed")
+    environment = os.environ | {"OMP_WAIT_POLICY": "passive"}
+    process = subprocess.Popen(
+        [sys.executable, llama_server.__file__, str(model)],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        assert url, "llama.cpp did not start"
+        yield url
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture(scope="module")
+def smollm2() -> Iterator[str]:
+    if not MODEL.is_file():
+        pytest.skip(f"no model at {MODEL}; set UNMASK_SMOLLM2 to the file SmolLM2-135M-Instruct.Q4_1.gguf")
+    with served(MODEL) as url:
+        yield url
+
+
+async def ask(url: str, question, **more):
+    async with opened(endpoint(f"{url}/v1", "llama.cpp", **more)) as upstream:
+        return await answers(upstream.chat(question))
+
+
+async def whole(url: str, **body) -> dict:
+    """What the server says itself when it does not stream."""
+    body = {"messages": HI, "temperature": 0, **body}
+    async with aiohttp.ClientSession() as session:
+        async with session.post(f"{url}/v1/chat/completions", json=body) as response:
+            return await response.json()
+
+
+async def test_streamed_and_whole_are_the_same(smollm2):
+    own = await whole(smollm2, max_tokens=12)
+    found = (await ask(smollm2, chat(max_tokens=12, temperature=0)))[0]
+    assert found.content == own["choices"][0]["message"]["content"]
+    assert found.finish == own["choices"][0]["finish_reason"]
+    completion = found.completion
+    assert completion.prompt_tokens == own["usage"]["prompt_tokens"]
+    assert completion.completion_tokens == own["usage"]["completion_tokens"]
+    assert not completion.estimated
+    assert 0 < completion.stats.queued <= completion.stats.first_block <= completion.stats.total
+
+
+async def test_a_stop_string_is_told_and_counted(smollm2):
+    full = (await ask(smollm2, chat(max_tokens=12, temperature=0)))[0]
+    stop = full.content[8:12]
+    found = (await ask(smollm2, chat(max_tokens=12, temperature=0, stop=(stop,))))[0]
+    assert found.content == full.content[: full.content.index(stop)]
+    assert (found.finish, found.completion.stopped_by) == ("stop", stop)
+    assert 0 < found.completion.completion_tokens < full.completion.completion_tokens
+
+
+async def test_copies_differ_by_their_seeds(smollm2):
+    question = chat(max_tokens=8, temperature=1.5, seed=1, copies=2)
+    first, second = [[one.content for one in await ask(smollm2, question)] for _ in range(2)]
+    assert first == second
+    assert first[0] != first[1]
+
+
+async def test_a_demanded_call_fits_its_schema(smollm2):
+    tools = [Tool("weather", "Tells the weather.", CITY), Tool("news", "Tells the news.", CITY)]
+    question = chat(max_tokens=80, temperature=0, tools=tools, choice=ToolChoice("named", "weather"))
+    found = (await ask(smollm2, question))[0]
+    assert found.finish == "tool_calls"
+    (call,) = found.tool_calls
+    assert (call.name, json.loads(call.arguments)["city"] in ("Paris", "Rome")) == ("weather", True)
+
+
+async def test_forms(smollm2):
+    found = (await ask(smollm2, chat(max_tokens=20, temperature=0, choices=("yes", 'a "no"'))))[0]
+    assert found.content in ("yes", 'a "no"')
+    found = (await ask(smollm2, chat(max_tokens=60, temperature=0, json_schema=CITY)))[0]
+    assert json.loads(found.content)["city"] in ("Paris", "Rome")
+
+
+async def test_a_begun_answer_goes_on(smollm2):
+    found = (await ask(smollm2, chat(max_tokens=6, temperature=0, prefill="Sure, the")))[0]
+    assert found.content
+    assert not found.content.startswith("Sure")
+
+
+async def test_log_probabilities(smollm2):
+    async with opened(endpoint(f"{smollm2}/v1", "llama.cpp")) as upstream:
+        request = upstream.chat(chat(max_tokens=4, temperature=0, logprobs=2))
+        found = (await answers(request))[0]
+        assert "".join(request.cells.spell(one.token_id)[0] for one in found.logprobs) == found.content
+        assert all(len(one.alternatives) == 2 and one.logprob == one.alternatives[0][1] for one in found.logprobs)
+        texts = upstream.complete(["The capital of France is", [504, 3575]], GenerationParams(max_tokens=2, logprobs=0))
+        assert all(len(one.logprobs) == 2 and not one.logprobs[0].alternatives for one in await answers(texts))
+
+
+async def test_what_does_not_fit(smollm2):
+    with pytest.raises(ContextLengthError, match=r"my-lane.*context"):
+        await ask(smollm2, chat([{"role": "user", "content": "word " * 3000}]))
+    with pytest.raises(InvalidValueError, match="nonsense"):
+        await ask(smollm2, chat(json_schema={"type": "nonsense"}))
+
+
+async def test_left_alone_it_is_idle_at_once(smollm2):
+    async with opened(endpoint(f"{smollm2}/v1", "llama.cpp")) as upstream, aiohttp.ClientSession() as session:
+        with upstream.chat(chat(max_tokens=500, ignore_eos=True)) as request:
+            await request.next()
+            assert await _busy(session, smollm2) == 1
+        started = time.monotonic()
+        while await _busy(session, smollm2):
+            assert time.monotonic() - started < 2, "it goes on"
+            await asyncio.sleep(0.01)
+
+
+async def _busy(session: aiohttp.ClientSession, url: str) -> int:
+    async with session.get(f"{url}/slots") as response:
+        return sum(slot["is_processing"] for slot in await response.json())
+
+
+async def test_a_diffusion_model_is_taught_about(golden):
+    with served(golden / "gguf" / "llada-q8_0.gguf") as url:
+        with pytest.raises(WrongParadigmError, match="one token after another") as caught:
+            await ask(url, chat(max_tokens=4))
+    assert "unmask" in caught.value.hint
