@@ -6,7 +6,6 @@ import inspect
 import re
 from importlib import import_module
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import typer.main
@@ -27,6 +26,7 @@ from unmask.models.samplers import D2F, FULL, Sampler
 from unmask.params import CACHES, END_TOKENS, RULE_TRAITS, SCORES, GenerationParams, ModelInfo
 from unmask.resolve import resolve
 from unmask.serving.dialects.openai_common.models import _card
+from unmask.serving.listing import Listing
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -266,9 +266,9 @@ def test_every_option_of_an_engine_is_documented_for_python():
 
 
 def test_what_is_told_of_a_model_is_documented():
-    model = SimpleNamespace(variants={"m": model_info()}, created=0, name="m")
+    listing = Listing(name="m", created=0, lane="unmask", paradigm="diffusion", family="llada", info=model_info())
     rows = cells_under((DOCS / "http-api.md").read_text(), "key of a model | meaning")
-    card = _card(model, "m")
+    card = _card(listing)
     told = [*(name for name in card if name != "unmask"), *(f"unmask.{name}" for name in card["unmask"])]
     assert [name for keys, _ in rows for name in quoted(keys)] == told
 

@@ -13,6 +13,7 @@ from typing import ClassVar
 class UnmaskError(Exception):
     """Base of the catalogue: ``code``, ``status``, ``message``, optional ``hint`` and ``param``.
 
+    ``beside``: the other field that message or hint speak of, if ``param`` is at odds with one.
     ``retry_after``: the seconds after which the same request may be served, where that is known.
     """
 
@@ -20,12 +21,19 @@ class UnmaskError(Exception):
     status: ClassVar[int] = 500
 
     def __init__(
-        self, message: str, *, hint: str = "", param: str | None = None, retry_after: int | None = None
+        self,
+        message: str,
+        *,
+        hint: str = "",
+        param: str | None = None,
+        beside: str | None = None,
+        retry_after: int | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
         self.param = param
+        self.beside = beside
         self.retry_after = retry_after
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Prometheus instruments of one server. Rates are honest: tokens are committed tokens, steps are forwards.
+"""Prometheus instruments of one model. Rates are honest: tokens are committed tokens, steps are forwards.
 
 Per-token latencies are left out on purpose: tokens of a block arrive together, so a time between tokens would
 be a false zero. Time to first block, block latency and tokens per forward take their place.
@@ -6,9 +6,9 @@ be a false zero. Time to first block, block latency and tokens per forward take 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, Metric
 
 from unmask.events import EngineStats, FinishReason, RequestStats, StepReport
 from unmask.params import ModelInfo
@@ -43,7 +43,7 @@ _COUNTERS: dict[str, tuple[str, Callable[[EngineStats], int]]] = {
 
 
 class Metrics:
-    """All instruments of one app, in a registry of their own, for the model served as ``name``.
+    """All instruments of one model, served as ``name``, in a registry of their own.
 
     ``stats`` gives the engine's latest numbers.
     """
@@ -66,7 +66,6 @@ class Metrics:
 
     def _declare_requests(self) -> None:
         self._ends = Counter("unmask_requests", "Requests ended.", ["finish"], registry=self._registry)
-        self._responses = Counter("unmask_http_responses", "Responses.", ["status"], registry=self._registry)
         self._forwards = self._counter("unmask_forwards", "Forwards that ended requests took part in.")
         self._blocks = self._counter("unmask_blocks_committed", "Blocks of finished requests.")
         self._discarded = self._counter("unmask_tokens_discarded", "Committed tokens that are in no finished answer.")
@@ -167,14 +166,10 @@ class Metrics:
         """A request ended with an error: the engine's, or a bug of ours."""
         self._ends.labels("error").inc()
 
-    def response(self, status: int) -> None:
-        """An HTTP response began."""
-        self._responses.labels(status).inc()
-
     def frame(self) -> None:
         """A canvas frame went out to a client."""
         self._frames.inc()
 
-    def render(self) -> bytes:
-        """Everything in Prometheus' text format."""
-        return generate_latest(self._registry)
+    def collect(self) -> Iterable[Metric]:
+        """Every metric with its samples."""
+        return self._registry.collect()

@@ -247,7 +247,7 @@ def _max_tokens(said: _Said, model: ModelInfo, prompt_length: int) -> int:
     max_tokens = said.integer("max_tokens", min(model.max_tokens, room), 1, _MAX_COUNT)
     if max_tokens > room:
         raise ContextLengthError(
-            f"{prompt_length} prompt tokens and max_tokens {max_tokens} exceed the context of {model.context_length}.",
+            f"{prompt_length} prompt tokens and 'max_tokens' {max_tokens} exceed the context: {model.context_length}.",
             hint=f"Ask for at most {room} tokens, or shorten the prompt.",
             param="max_tokens",
         )

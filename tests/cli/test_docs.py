@@ -17,6 +17,7 @@ from unmask.serving.dialects.openai_responses.input_wire import MAX_ITEMS
 from unmask.serving.dialects.openai_responses.wire import ResponseRequest
 from unmask.serving.extension import GenerationReport, UnmaskOptions
 from unmask.serving.response_store import StoreLimits
+from unmask.serving.server_metrics import ServerMetrics
 from unmask.serving.wire import Only
 
 COMMANDS = typer.main.get_command(app).commands
@@ -50,7 +51,7 @@ def test_every_field_is_described():
 
 
 def test_every_metric_is_described_and_no_other():
-    text = Metrics("m", MODEL, EngineStats).render().decode()
+    text = ServerMetrics(lambda: [({"model": "m"}, Metrics("m", MODEL, EngineStats))]).render().decode()
     families = re.findall(r"^# TYPE (\S+) (?!gauge\n.*_created)", text, re.MULTILINE)
     exposed = {name for name in families if not name.endswith("_created")}
     described = set(re.findall(r"`(unmask_\w+)`", HTTP_API))

@@ -16,7 +16,7 @@ from tests.serving.processes import environment
 from unmask.bench.costs import Calibration, Costs, Fit
 from unmask.checkpoints.directory import EMBEDDED_MODEL
 from unmask.cli.app import app
-from unmask.errors import UnmaskError
+from unmask.errors import NotInstalledError, UnmaskError
 
 SIZES = ("--prompt-tokens", "uniform:5:60", "--output-tokens", "lognormal:40:0.8", "--tokens-per-forward", "2")
 LOAD = ("--rate", "20", "--requests", "300", *SIZES)
@@ -92,6 +92,16 @@ def test_pictures(costs, tmp_path):
     done = CliRunner().invoke(app, ["simulate", "--costs", costs, *few, *png])
     (path,) = json.loads(done.stdout)["plots"]
     assert Path(path).read_bytes()[:4] == b"\x89PNG"
+
+
+def test_pictures_without_the_package_that_draws_them(costs, tmp_path, monkeypatch):
+    monkeypatch.setattr("unmask.bench.plots.find_spec", lambda name: None)
+    arguments = ["simulate", "--costs", costs, *LOAD, "--plots", str(tmp_path / "plots")]
+    error = CliRunner().invoke(app, arguments).exception
+    assert isinstance(error, NotInstalledError)
+    assert (error.code, error.param) == ("not_installed", "plots")
+    assert "pip install matplotlib" in error.hint
+    assert not (tmp_path / "plots").exists()
 
 
 def test_calibrated_on_the_live_engine(tmp_path):

@@ -10,6 +10,8 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
+OF_MODEL = {"model", "lane", "paradigm"}
+
 
 @dataclass(frozen=True)
 class Reply:
@@ -42,6 +44,7 @@ def _reply(request: urllib.request.Request) -> Reply:
 
 
 def gauges(url: str) -> dict[str, float]:
-    """Every metric without labels, by name."""
+    """Every metric that has no labels but its model's, by name."""
     families = text_string_to_metric_families(get(url, "/metrics").body.decode())
-    return {sample.name: sample.value for family in families for sample in family.samples if not sample.labels}
+    samples = (sample for family in families for sample in family.samples)
+    return {sample.name: sample.value for sample in samples if not sample.labels.keys() - OF_MODEL}

@@ -16,8 +16,9 @@ from unmask.engine import wire
 from unmask.engine.client import EngineClient
 from unmask.events import CanvasEvent, EngineStats, RequestStats, StepReport
 from unmask.serving.app import create_app
+from unmask.serving.diffusion_model import DiffusionModel
+from unmask.serving.house import House
 from unmask.serving.response_store import ResponseStore
-from unmask.serving.served_model import ServedModel
 from unmask.serving.server import claim, server_config
 from unmask.serving.settings import ServerSettings
 
@@ -75,7 +76,7 @@ def finished(request_id: str, ids: list[int]) -> CanvasEvent:
 class FakeServer:
     url: str
     engine: ScriptedEngine
-    model: ServedModel
+    model: DiffusionModel
     prompts: PromptEncoder = field(repr=False)
     responses: ResponseStore = field(repr=False)
 
@@ -85,11 +86,11 @@ async def serving(*, capacity: int = 8, **settings) -> AsyncIterator[FakeServer]
     """A live server around a ``ScriptedEngine`` with the embedded model's tokenizer."""
     engine = ScriptedEngine()
     prompts = PromptEncoder(EMBEDDED_MODEL, MODEL)
-    model = ServedModel(engine, prompts, name=EMBEDDED_MODEL, capacity=capacity)
+    model = DiffusionModel(engine, prompts, name=EMBEDDED_MODEL, capacity=capacity)
     server_settings = ServerSettings(**settings)
     listener = claim("127.0.0.1", 0)
     responses = ResponseStore()
-    config = server_config(create_app(model, server_settings, responses), server_settings)
+    config = server_config(create_app(House([model]), server_settings, responses), server_settings)
     config.timeout_graceful_shutdown = 1
     server = uvicorn.Server(config)
     server.capture_signals = _no_signals

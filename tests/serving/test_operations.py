@@ -6,6 +6,7 @@ import asyncio
 
 from prometheus_client.parser import text_string_to_metric_families
 
+OF_MODEL = {"model", "lane", "paradigm"}
 LONG = {  # runs to its last token, and has text from early on, whatever the model would rather say
     "prompt": "one two three",
     "max_tokens": 600,
@@ -14,11 +15,11 @@ LONG = {  # runs to its last token, and has text from early on, whatever the mod
 
 
 async def scrape(http) -> dict[str, float]:
-    """Every sample without labels, by name."""
+    """Every sample that has no labels but its model's, by name."""
     async with http.get("/metrics") as response:
         text = await response.text()
     samples = (sample for family in text_string_to_metric_families(text) for sample in family.samples)
-    return {sample.name: sample.value for sample in samples if not sample.labels}
+    return {sample.name: sample.value for sample in samples if not sample.labels.keys() - OF_MODEL}
 
 
 async def post(http, path, body):

@@ -41,7 +41,8 @@ async def session(narrow):
 async def count(session, name: str, **labels) -> float:
     async with session.get("/metrics") as response:
         families = list(text_string_to_metric_families(await response.text()))
-    return sum(s.value for f in families for s in f.samples if s.name == name and s.labels == labels)
+    found = (s for f in families for s in f.samples if s.name == name)
+    return sum(s.value for s in found if labels.items() <= s.labels.items())
 
 
 async def occupied(session, running: int, waiting: int) -> None:

@@ -1,4 +1,4 @@
-"""A conversation to go on with, in no dialect and for any engine: what all chat endpoints make of their bodies."""
+"""Conversations and texts to go on with, in no dialect and for any engine: what endpoints make of their bodies."""
 
 from __future__ import annotations
 
@@ -12,13 +12,51 @@ from unmask.params import GenerationParams
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Length:
+    """How long the answer may be where the client does not know the context: ``max_tokens`` is cut to what fits.
+
+    ``all``: without ``max_tokens``, the answer may have all the room that the prompt leaves. ``context``: the most
+    tokens that prompt and answer shall have together.
+    """
+
+    all: bool = False
+    context: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Continuation:
+    """Prompts to go on with as they stand: all texts, or all token ids. One of the lists is empty.
+
+    Each gets ``copies`` answers, which with ``echo`` begin with it. ``length``: None takes ``params`` as they are.
+    """
+
+    params: GenerationParams
+    texts: list[str] = field(default_factory=list)
+    ids: list[list[int]] = field(default_factory=list)
+    copies: int = 1
+    echo: bool = False
+    length: Length | None = None
+
+    @property
+    def prompts(self) -> int:
+        """How many."""
+        return len(self.texts) + len(self.ids)
+
+    @property
+    def answers_each(self) -> int:
+        """How much a prompt asks for: its answers, of no tokens too, and beside such as have some its score."""
+        scored = self.echo and self.params.logprobs is not None and self.params.max_tokens != 0
+        return self.copies + scored
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Chat:
     """What is asked for: a conversation, and how to go on with it.
 
     ``messages`` have the shape that chat templates take (``ChatTemplate.encode``). ``thinking``: whether the model
     shall reason before it answers; None leaves it to the template. ``effort``: how much, for templates that know of it.
     ``one_call``: no more than one call an answer. ``copies``: how many answers. ``prefill``: the text with which the
-    answer begins; what comes goes on from there.
+    answer begins; what comes goes on from there. ``length``: None takes ``params`` as they are.
     """
 
     messages: list[dict[str, Any]]
@@ -30,6 +68,7 @@ class Chat:
     effort: str | None = None
     copies: int = 1
     prefill: str = ""
+    length: Length | None = None
 
     @property
     def offered(self) -> Sequence[Tool]:

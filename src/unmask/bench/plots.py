@@ -9,7 +9,7 @@ import numpy as np
 
 from unmask.bench.distributions import Floats
 from unmask.bench.report import Result
-from unmask.errors import InvalidValueError
+from unmask.errors import InvalidValueError, NotInstalledError
 
 FORMATS = ("svg", "png")
 
@@ -17,8 +17,8 @@ FORMATS = ("svg", "png")
 class Album:
     """Collects results, and draws them into ``directory`` as files of the kind ``image``, one of ``FORMATS``.
 
-    Raises ``InvalidValueError`` for another kind, or if matplotlib is not installed: better before a simulation than
-    after it.
+    Raises ``InvalidValueError`` for another kind, ``NotInstalledError`` without matplotlib: better before a simulation
+    than after it.
     """
 
     def __init__(self, directory: str, image: str) -> None:
@@ -27,8 +27,8 @@ class Album:
                 f"'plot_format' is {image!r}.", hint=f"Use one of {', '.join(FORMATS)}.", param="plot_format"
             )
         if find_spec("matplotlib") is None:
-            raise InvalidValueError(
-                "Plots need matplotlib.",
+            raise NotInstalledError(
+                "Plots take the package matplotlib, which is not installed.",
                 hint="Install it where Unmask is: python -m pip install matplotlib.",
                 param="plots",
             )

@@ -14,7 +14,7 @@ from unmask.cli import options
 from unmask.cli import security_options as security
 
 if TYPE_CHECKING:
-    from unmask.serving.served_model import ServedModel
+    from unmask.serving.diffusion_model import DiffusionModel
 
 Model = Annotated[
     str,
@@ -117,7 +117,7 @@ def serve(
         raise typer.Exit(130) from None
 
 
-def _announce(model: ServedModel, url: str, *, secured: bool) -> None:
+def _announce(model: DiffusionModel, url: str, *, secured: bool) -> None:
     info = model.engine.model
     typer.echo(f"Computing in {info.precision}.", err=True)
     typer.echo(f"Serving {model.name} ({info.family}, {info.parameters / 1e6:.3g}M parameters) on {url}", err=True)

@@ -32,6 +32,7 @@ def check_constraint(
                 f"'{name}' goes against '{constraint.kind}', which says where the answer ends.",
                 hint="Leave one of them out.",
                 param=name,
+                beside=constraint.kind,
             )
     shortest = Automaton.from_bytes(constraint.automaton).shortest(min_tokens)
     if shortest == NEVER:
@@ -39,10 +40,12 @@ def check_constraint(
             f"No answer of at least {min_tokens} tokens fits '{constraint.kind}'.",
             hint="Lower 'min_tokens'.",
             param="min_tokens",
+            beside=constraint.kind,
         )
     if shortest > max_tokens:
         raise InvalidValueError(
             f"'{constraint.kind}' cannot be met in {max_tokens} tokens: the shortest answer has {shortest}.",
-            hint=f"Ask for max_tokens of at least {shortest}.",
+            hint=f"Ask for 'max_tokens' of at least {shortest}.",
             param=constraint.kind,
+            beside="max_tokens",
         )

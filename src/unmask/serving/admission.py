@@ -1,88 +1,36 @@
-"""The requests of one HTTP request, from their places in the queue to their answers."""
+"""The requests of one HTTP request, from their places in the queue to their answers, whatever engine they run on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import abc
+from contextlib import AbstractContextManager
 
-from starlette.requests import ClientDisconnect
-
-from unmask.answers.answer import Answer, AnswerAssembler, AnswerDelta
-from unmask.answers.reading import VERBATIM, Reading
-from unmask.engine.completion import TextRequest
-from unmask.engine.text import TextStream, stream_text
-from unmask.errors import QueueTimeoutError
-from unmask.events import RequestStats
-from unmask.serving.ledger import current_ledger
-from unmask.serving.served_model import ServedModel
+from unmask.answers.answer import Answer, AnswerDelta
 
 
-class Admission:
-    """Requests that were checked and may run: ``with admission.running(): ...``, in there ``next`` or ``answers``.
+class Admission(abc.ABC):
+    """Requests that were checked and may run: ``with admission.running(): ...``, in there ``next`` or ``answers``."""
 
-    Every end is counted: finished, failed, or left by the client.
-    """
+    @property
+    @abc.abstractmethod
+    def prompt_tokens(self) -> int:
+        """Tokens of the first prompt; 0 as long as the engine has not told."""
 
-    def __init__(self, model: ServedModel, requests: list[TextRequest], reading: Reading = VERBATIM) -> None:
-        self._model = model
-        self._requests = requests
-        self._assemblers = [AnswerAssembler(reading) for _ in requests]
-        self._unfinished = {number: RequestStats() for number in range(len(requests))}
-        self._texts: TextStream
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
+    @abc.abstractmethod
+    def running(self) -> AbstractContextManager[None]:
         """Take places in the queue and run; on leaving, what still runs is cancelled and the places are free again.
 
         Raises ``QueueFullError``, or ``EngineUnavailableError``.
         """
-        model = self._model
-        ledger = current_ledger()
-        with model.places.held(len(self._requests)):
-            try:
-                with stream_text(model.engine, model.tokenizer, self._requests) as self._texts:
-                    yield
-            except ClientDisconnect:
-                raise
-            except QueueTimeoutError as error:
-                error.retry_after = model.places.retry_after()
-                while self._unfinished:
-                    self._unfinished.popitem()
-                    model.metrics.expired()
-                    ledger.ended("expired")
-                raise
-            except Exception:  # one request's error, or a bug of ours, ends the whole HTTP request
-                while self._unfinished:
-                    self._unfinished.popitem()
-                    model.metrics.failed()
-                    ledger.ended("error")
-                raise
-            finally:
-                for number, stats in self._unfinished.items():
-                    model.metrics.cancelled(stats)
-                    ledger.ended("cancelled", len(self._requests[number].prompt_ids), stats.committed)
 
     @property
+    @abc.abstractmethod
     def finished(self) -> bool:
         """Whether every request has its answer."""
-        return not self._unfinished
 
+    @abc.abstractmethod
     async def next(self) -> tuple[int, AnswerDelta]:
         """The next delta, waited for, and its request's number. May be cancelled and called again."""
-        number, text = await self._texts.next()
-        delta = self._assemblers[number].feed(text)
-        self._unfinished[number] = delta.stats
-        metrics = self._model.metrics
-        if delta.frame is not None:
-            metrics.frame()
-        completion = text.completion
-        if completion is not None:
-            del self._unfinished[number]
-            metrics.finished(completion.finish_reason, delta.stats, completion.completion_tokens)
-            metrics.deadline(completion.deadline_met)
-            current_ledger().ended(completion.finish_reason, completion.prompt_tokens, completion.completion_tokens)
-            self._model.places.finished()
-        return number, delta
 
     async def answers(self) -> list[Answer]:
         """Every request's answer, in order, once all are finished."""

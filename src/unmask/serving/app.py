@@ -6,13 +6,12 @@ from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
 from unmask import __version__
-from unmask.serving import health
+from unmask.serving import health, not_served
 from unmask.serving.access_log import AccessLog
 from unmask.serving.dialects.anthropic_messages import models as anthropic_models
 from unmask.serving.dialects.anthropic_messages import routes as anthropic_messages
 from unmask.serving.dialects.anthropic_messages.envelope import envelope as anthropic_envelope
 from unmask.serving.dialects.ollama import catalog as ollama_models
-from unmask.serving.dialects.ollama import refused as ollama_refused
 from unmask.serving.dialects.ollama import routes as ollama
 from unmask.serving.dialects.ollama import running as ollama_running
 from unmask.serving.dialects.ollama.envelope import envelope as ollama_envelope
@@ -23,51 +22,51 @@ from unmask.serving.dialects.openai_completions import routes as openai_completi
 from unmask.serving.dialects.openai_responses import routes as openai_responses
 from unmask.serving.dialects.vllm_tokenizer import routes as vllm_tokenizer
 from unmask.serving.errors import ErrorResponder
+from unmask.serving.house import House
 from unmask.serving.middleware import BodyLimit, HeaderLimit, RequestScope
 from unmask.serving.playground import routes as playground
 from unmask.serving.response_store import ResponseStore
 from unmask.serving.security.authorization import Authorization
 from unmask.serving.security.key_ring import KeyRing
 from unmask.serving.security.site_guard import SiteGuard
-from unmask.serving.served_model import ServedModel
 from unmask.serving.settings import ServerSettings
 
 # What scripts of an allowed origin may read besides the body.
-TOLD = ["x-request-id", "retry-after"] + [
+TOLD = ["x-request-id", "retry-after", "x-should-retry"] + [
     f"x-ratelimit-{what}-{unit}" for what in ("limit", "remaining", "reset") for unit in ("requests", "tokens")
 ]
 
 
-def create_app(model: ServedModel, settings: ServerSettings, responses: ResponseStore | None = None) -> FastAPI:
-    """The application that serves ``model``. Raises ``InvalidKeyFileError``.
+def create_app(house: House, settings: ServerSettings, responses: ResponseStore | None = None) -> FastAPI:
+    """The application that serves the models of ``house``. Raises ``InvalidKeyFileError``.
 
     ``responses``: where finished responses are kept; None keeps them in memory.
     """
     app = FastAPI(title="Unmask", version=__version__, docs_url=None, redoc_url=None)
-    app.state.model = model
+    app.state.house = house
     app.state.settings = settings
     app.state.responses = ResponseStore() if responses is None else responses
     # Anthropic's list of models comes before OpenAI's, which has the same paths.
     anthropic = (anthropic_models, anthropic_messages)
     openai = (openai_chat, openai_completions, openai_responses, openai_models, vllm_tokenizer)
-    ollamas = (ollama, ollama_models, ollama_refused, ollama_running)
+    ollamas = (ollama, ollama_models, ollama_running)
     routers = [room.router for room in (*anthropic, *openai, *ollamas, health, playground)]
-    for router in routers:
+    for router in (*routers, not_served.router):
         app.include_router(router)
     envelopes = {"": openai_envelope, "/v1/messages": anthropic_envelope, "/api/": ollama_envelope}
     errors = ErrorResponder(envelopes, {route.path for router in routers for route in router.routes})
     errors.install(app)
     app.state.errors = errors
-    _surround(app, model, settings, errors)
+    _surround(app, house, settings, errors)
     return app
 
 
-def _surround(app: FastAPI, model: ServedModel, settings: ServerSettings, errors: ErrorResponder) -> None:
+def _surround(app: FastAPI, house: House, settings: ServerSettings, errors: ErrorResponder) -> None:
     """What requests pass before they are looked at, from the inside out."""
     app.add_middleware(BodyLimit, limit=settings.max_body_bytes, seconds=settings.receive_seconds)
     if settings.api_key is not None or settings.keys is not None:
         ring = KeyRing(settings.api_key, settings.keys)
-        app.add_middleware(Authorization, ring=ring, metrics=model.metrics, errors=errors)
+        app.add_middleware(Authorization, ring=ring, metrics=house.metrics, errors=errors)
     if settings.allowed_origins:
         app.add_middleware(
             CORSMiddleware,
@@ -86,4 +85,4 @@ def _surround(app: FastAPI, model: ServedModel, settings: ServerSettings, errors
     app.add_middleware(HeaderLimit, errors=errors)
     if settings.access_log:
         app.add_middleware(AccessLog)
-    app.add_middleware(RequestScope, metrics=model.metrics, errors=errors)
+    app.add_middleware(RequestScope, metrics=house.metrics, errors=errors)

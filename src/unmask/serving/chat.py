@@ -13,13 +13,13 @@ from unmask.answers.strict import auto_pattern
 from unmask.answers.tools import Tool, check_tools, forced_schema
 from unmask.errors import InvalidValueError, UnmaskError, UnsupportedValueError
 from unmask.params import CONSTRAINTS, ModelInfo
-from unmask.serving.admission import Admission
-from unmask.serving.served_model import ServedModel
+from unmask.serving.diffusion_model import DiffusionModel
+from unmask.serving.engine_admission import EngineAdmission
 
 _NO_PARAMETERS = {"type": "object", "properties": {}}
 
 
-async def encode_chat(model: ServedModel, chat: Chat) -> list[int]:
+async def encode_chat(model: DiffusionModel, chat: Chat) -> list[int]:
     """Prompt ids. Raises ``InvalidValueError`` for more copies than fit at once, ``UnsupportedValueError`` for
     ``thinking`` or ``effort`` that is not the model's to choose, or a ``prefill`` that would be reasoning, and what
     ``ChatTemplate.encode`` raises.
@@ -37,8 +37,10 @@ async def encode_chat(model: ServedModel, chat: Chat) -> list[int]:
     return [*prompt, *await _prefilled(model, prompt, chat.prefill)] if chat.prefill else prompt
 
 
-async def admit_chat(model: ServedModel, chat: Chat, prompt: list[int], variant: ModelInfo, tenant: str) -> Admission:
-    """``chat``, checked, with its ``prompt`` from ``encode_chat``. Raises what ``ServedModel.requests`` raises."""
+async def admit_chat(
+    model: DiffusionModel, chat: Chat, prompt: list[int], variant: ModelInfo, tenant: str
+) -> EngineAdmission:
+    """``chat``, checked, with its ``prompt`` from ``encode_chat``. Raises what ``DiffusionModel.requests`` raises."""
     form = _form(model, chat)
     reading = Reading(
         syntax=model.syntax,
@@ -52,10 +54,10 @@ async def admit_chat(model: ServedModel, chat: Chat, prompt: list[int], variant:
         params = replace(chat.params, **form)
         markers, copies = reading.shown, chat.copies
         requests = await model.requests([prompt], params, variant, tenant, markers=markers, copies=copies)
-    return Admission(model, requests, reading)
+    return EngineAdmission(model, requests, reading)
 
 
-def _form(model: ServedModel, chat: Chat) -> dict[str, Any]:
+def _form(model: DiffusionModel, chat: Chat) -> dict[str, Any]:
     """What the tools say of the answer's form, as parameters: of a call that must be, or of calls that may be."""
     with _blaming_tools(["json_schema"]):
         if chat.choice.forced:
@@ -86,7 +88,7 @@ def _blaming_tools(names: Collection[str]) -> Iterator[None]:
         raise
 
 
-def _check_thinking(model: ServedModel, thinking: bool) -> None:
+def _check_thinking(model: DiffusionModel, thinking: bool) -> None:
     """A switch that the template does not have must not seem to be thrown."""
     if "enable_thinking" not in model.template.variables and thinking != (model.syntax.reasoning is not None):
         raise UnsupportedValueError(
@@ -98,13 +100,13 @@ def _check_thinking(model: ServedModel, thinking: bool) -> None:
         )
 
 
-def _check_effort(model: ServedModel, chat: Chat) -> None:
+def _check_effort(model: DiffusionModel, chat: Chat) -> None:
     """Where it does not go along with ``thinking``, it must mean something to the template."""
     if chat.thinking is None and "reasoning_effort" not in model.template.variables:
         raise UnsupportedValueError("This model's chat template knows no effort.", hint="Leave it out.", param="effort")
 
 
-async def _prefilled(model: ServedModel, prompt: list[int], text: str) -> list[int]:
+async def _prefilled(model: DiffusionModel, prompt: list[int], text: str) -> list[int]:
     """The ids of ``text``, with which the answer to ``prompt`` begins."""
     if model.opens_reasoning(prompt):
         raise UnsupportedValueError(

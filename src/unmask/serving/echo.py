@@ -21,8 +21,8 @@ from unmask.errors import InvalidValueError, ScoringTimeoutError
 from unmask.events import RequestStats, TokenLogprob
 from unmask.params import GenerationParams, ModelInfo
 from unmask.scoring import check_scorable, scoring_params
-from unmask.serving.admission import Admission
-from unmask.serving.served_model import ServedModel
+from unmask.serving.diffusion_model import DiffusionModel
+from unmask.serving.engine_admission import EngineAdmission
 
 _MOST_REPEATED = 2**18  # scores that copies of answers tell in all: 50 MB
 
@@ -136,7 +136,7 @@ def _completion(answer: Answer) -> Completion:
     return answer.completion
 
 
-class EchoedAdmission(Admission):
+class EchoedAdmission(EngineAdmission):
     """An admission of answers, then of requests that score their prompts; both come out as one, by the answer's number.
 
     ``scored``: of each score the numbers of the answers that begin with its prompt.
@@ -144,7 +144,7 @@ class EchoedAdmission(Admission):
 
     def __init__(
         self,
-        model: ServedModel,
+        model: DiffusionModel,
         requests: list[TextRequest],
         answers: list[EchoedAnswer],
         scored: list[range],
@@ -174,7 +174,7 @@ class EchoedAdmission(Admission):
 
 
 async def admit_echoed(
-    model: ServedModel,
+    model: DiffusionModel,
     prompts: list[EchoedPrompt],
     params: GenerationParams,
     variant: ModelInfo,
@@ -183,7 +183,7 @@ async def admit_echoed(
     copies: int,
 ) -> EchoedAdmission:
     """Check ``params`` for each of ``prompts``, to be scored if they ask for log-probabilities, and answered ``copies``
-    times unless ``max_tokens`` is 0. Raises what ``ServedModel.requests`` raises, ``UnsupportedValueError``, and
+    times unless ``max_tokens`` is 0. Raises what ``DiffusionModel.requests`` raises, ``UnsupportedValueError``, and
     ``InvalidValueError`` for copies that repeat very many scores.
     """
     answered, scored = params.max_tokens != 0, params.logprobs is not None

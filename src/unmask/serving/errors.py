@@ -18,12 +18,16 @@ from unmask.errors import (
     EngineUnavailableError,
     InvalidApiKeyError,
     InvalidValueError,
+    NotInstalledError,
+    NotServedError,
     UnknownFieldError,
     UnmaskError,
     UnsupportedValueError,
 )
-from unmask.serving.extension import UnmaskOptions
+from unmask.serving.lengths import LENGTHS, explain_length
 from unmask.serving.lost import explain_lost
+from unmask.serving.unknown_field import advice
+from unmask.serving.wire import Unknown
 
 _CLIENT_CLOSED_REQUEST = 499
 _DOWN_SECONDS = 30  # when to ask again for an engine that is down: nothing tells when it will be back
@@ -66,9 +70,11 @@ class Problem:
 
 
 def _headers(error: UnmaskError) -> dict[str, str]:
-    """What a key should be sent as, or when to try again an error that time may heal."""
+    """What a key should be sent as, or when to try again an error that time may heal, or not at all."""
     if isinstance(error, InvalidApiKeyError):
         return {"www-authenticate": "Bearer"}
+    if isinstance(error, NotInstalledError | NotServedError):
+        return {"x-should-retry": "false"}  # clients of OpenAI and Anthropic take it for a failure that may pass
     down = _DOWN_SECONDS if isinstance(error, EngineUnavailableError) else None
     seconds = down if error.retry_after is None else error.retry_after
     return {} if seconds is None else {"retry-after": str(seconds)}
@@ -112,27 +118,39 @@ class ErrorResponder:
 
 
 def explain(errors: Sequence[Any]) -> UnmaskError:
-    """The first of pydantic's ``errors`` as an error of the catalogue that names the field."""
+    """The first of pydantic's ``errors`` as an error of the catalogue that names the field.
+
+    What is missing may be there under another name: a field of which there is something to say goes before it.
+    """
     first = errors[0]
+    if first["type"] == "missing":
+        first = next((error for error in errors if error["type"] == "extra_forbidden" and _advice(error)), first)
     kind, what = first["type"], str(first["msg"])
     if kind == "json_invalid":
         return InvalidValueError(f"The body is not JSON: {first['ctx']['error']}.")
-    param = _path(first["loc"], keep_last=kind == "extra_forbidden")
+    if kind == "extra_forbidden":
+        name = _path(first["loc"], keep_last=True) or ""
+        return UnknownFieldError(f"Unknown field '{name}'.", hint=_advice(first) or "Leave it out.", param=name)
+    param = _path(first["loc"])
     if param is None:
         hint = "Send it with 'Content-Type: application/json'." if isinstance(first["input"], bytes) else ""
         return InvalidValueError("The body must be a JSON object.", hint=hint)
-    if kind == "extra_forbidden":
-        own = param in UnmaskOptions.model_fields
-        where = "the object 'unmask', which Ollama's clients send within 'options'"
-        hint = f'It goes into {where}: {{"unmask": {{"{param}": ...}}}}.' if own else "Leave it out."
-        return UnknownFieldError(f"Unknown field '{param}'.", hint=hint, param=param)
+    if kind in LENGTHS:
+        return explain_length(kind, first["ctx"], param)
     message = f"'{param}': {what[0].lower()}{what[1:]}."
     if kind == "unsupported_value":
         return UnsupportedValueError(message, param=param)
     return InvalidValueError(message, param=param)
 
 
-def _path(location: Sequence[str | int], *, keep_last: bool) -> str | None:
+def _advice(error: Any) -> str | None:
+    """What to send instead of the unknown field that ``error`` is about."""
+    field: Unknown = error["input"]
+    *place, name = error["loc"]
+    return advice(field.model, name, _path(place) or "")
+
+
+def _path(location: Sequence[str | int], *, keep_last: bool = False) -> str | None:
     """``("body", "messages", 0, "<text>")`` as ``messages[0]``: tags of unions, in ``<>``, are left out."""
     path = ""
     for number, step in enumerate(location[1:], 2):

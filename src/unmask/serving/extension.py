@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -26,6 +26,17 @@ Choices = Annotated[list[str], Field(max_length=4096, fail_fast=True)]
 
 class UnmaskOptions(WireModel):
     """The request's ``unmask`` object. ``steps`` counts forwards per block; ``canvas`` asks for frames."""
+
+    # LLaDA's and Dream's samplers, and vLLM
+    foreign_names: ClassVar[dict[str, str]] = {
+        "remasking": "rule",
+        "alg": "rule",
+        "block_size": "block_length",
+        "schema": "json_schema",
+        "guided_json": "json_schema",
+        "guided_regex": "regex",
+        "guided_choice": "choices",
+    }
 
     rule: str | None = None
     steps: int | None = None

@@ -28,11 +28,11 @@ def field_names(extension: str = "unmask", **names: str) -> Iterator[None]:
     try:
         yield
     except UnmaskError as error:
+        for name in names.keys() & {error.param, error.beside}:
+            error.message = error.message.replace(f"'{name}'", f"'{names[name]}'")
+            error.hint = error.hint.replace(f"'{name}'", f"'{names[name]}'")
         if error.param in names:
-            own = names[error.param]
-            error.message = error.message.replace(f"'{error.param}'", f"'{own}'")
-            error.hint = error.hint.replace(f"'{error.param}'", f"'{own}'")
-            error.param = own
+            error.param = names[error.param]
         elif error.param in UnmaskOptions.model_fields:
             error.param = f"{extension}.{error.param}"
         raise

@@ -12,7 +12,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import PlainTextResponse, Response
 
 from unmask.serving.extension import ENGINE
-from unmask.serving.served_model import Served
+from unmask.serving.models import Served
 
 router = APIRouter()
 
@@ -24,13 +24,13 @@ async def health() -> dict[str, Any]:
 
 
 @router.get("/ready", responses={"5XX": {"description": "It does not"}})
-async def ready(model: Served) -> dict[str, Any]:
-    """The engine takes requests; 503 otherwise."""
-    model.check_alive()
-    return {"status": "ready", "model": model.name}
+async def ready(house: Served) -> dict[str, Any]:
+    """Requests are served; 503 otherwise."""
+    house.check_ready()
+    return {"status": "ready", "model": house.names[0]}
 
 
 @router.get("/metrics", response_class=PlainTextResponse)
-async def metrics(model: Served) -> Response:
+async def metrics(house: Served) -> Response:
     """Prometheus' text format."""
-    return Response(model.metrics.render(), media_type=CONTENT_TYPE_LATEST)
+    return Response(house.metrics.render(), media_type=CONTENT_TYPE_LATEST)

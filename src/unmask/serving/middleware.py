@@ -11,9 +11,9 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from unmask.metrics import Metrics
 from unmask.serving.errors import ErrorResponder
 from unmask.serving.ledger import new_ledger
+from unmask.serving.server_metrics import ServerMetrics
 from unmask.shown import cut, printable
 
 _ID_HEADERS = ("x-request-id", "x-client-request-id")
@@ -27,7 +27,7 @@ class RequestScope:
     The id is the client's own if it is short and plain, else a new one.
     """
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, errors: ErrorResponder) -> None:
+    def __init__(self, app: ASGIApp, metrics: ServerMetrics, errors: ErrorResponder) -> None:
         self._app = app
         self._metrics = metrics
         self._errors = errors

@@ -24,10 +24,11 @@ from unmask.engine.options import EngineOptions
 from unmask.engine.process import ProcessEngine
 from unmask.errors import InvalidValueError, PortBusyError
 from unmask.serving.app import create_app
+from unmask.serving.diffusion_model import DiffusionModel
+from unmask.serving.house import House
 from unmask.serving.http_protocol import ConnectionLimits, bounded_protocol
 from unmask.serving.response_store import ResponseStore
 from unmask.serving.security import key_file
-from unmask.serving.served_model import ServedModel
 from unmask.serving.settings import ServerSettings
 
 _ERROR_SECONDS = 2.0  # what clients get to read that their requests were ended
@@ -35,7 +36,7 @@ _LAST_SECONDS = 10  # after that uvicorn ends what should have ended long ago
 
 _log = structlog.get_logger()
 
-Announce = Callable[[ServedModel, str], None]
+Announce = Callable[[DiffusionModel, str], None]
 
 
 def claim(host: str, port: int) -> socket.socket:
@@ -97,10 +98,10 @@ async def run_server(
             name = settings.served_name or checkpoint.name
             capacity = options.max_running + settings.max_waiting
             prompts = PromptEncoder(options.model, engine.model)
-            model = ServedModel(engine, prompts, name=name, capacity=capacity, timeouts=settings.timeouts)
+            model = DiffusionModel(engine, prompts, name=name, capacity=capacity, timeouts=settings.timeouts)
             model.metrics.loaded(time.monotonic() - begun)
             url = _url(listener)
-            config = server_config(create_app(model, settings, responses), settings)
+            config = server_config(create_app(House([model]), settings, responses), settings)
             server = _Server(config, model, settings.grace_seconds, lambda: announce(model, url))
             _on_signal(partial(server.handle_exit, signal.SIGINT, None))  # a second signal ends the grace
             try:
@@ -119,7 +120,9 @@ def _on_signal(act: Callable[[], object]) -> None:
 class _Server(uvicorn.Server):
     """uvicorn, but signals stay ours from loading to the engine's end, and it says when it listens."""
 
-    def __init__(self, config: uvicorn.Config, model: ServedModel, grace: float, listening: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, model: DiffusionModel, grace: float, listening: Callable[[], None]
+    ) -> None:
         super().__init__(config)
         self._model = model
         self._grace = grace

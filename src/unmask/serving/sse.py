@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import ClassVar, Protocol
 
 import msgspec
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -54,9 +54,9 @@ class EventStream(Response):
 
     def __init__(
         self,
+        request: Request,
         admission: Admission,
         encoder: StreamEncoder,
-        keep_alive_seconds: float,
         before_end: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """``before_end``: what is to be done once all answers are there, before the last events tell so."""
@@ -65,7 +65,7 @@ class EventStream(Response):
         del self.headers["content-length"]
         self._admission = admission
         self._encoder = encoder
-        self._keep_alive_seconds = keep_alive_seconds
+        self._keep_alive_seconds: float = request.app.state.settings.keep_alive_seconds
         self._before_end = before_end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -6,11 +6,23 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 import msgspec
+from starlette.requests import Request
 from starlette.responses import Response
 
 from unmask.answers.answer import Answer
+from unmask.serving.admission import Admission
 from unmask.serving.body import json_response
+from unmask.serving.connection import unless_disconnected
 from unmask.serving.extension import report_headers
+
+
+async def answer_whole(
+    request: Request, admission: Admission, encode: Callable[[list[Answer]], msgspec.Struct]
+) -> Response:
+    """Run ``admission`` and respond with what ``encode`` makes of its answers. Raises ``ClientDisconnect``."""
+    with admission.running():
+        answers = await unless_disconnected(request.receive, admission.answers())
+        return await respond(lambda: encode(answers), answers)
 
 
 async def respond(make: Callable[[], msgspec.Struct], answers: Sequence[Answer]) -> Response:

@@ -3,26 +3,47 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, model_validator
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 
 class WireModel(BaseModel):
-    """An object in a request: a field it does not know is an error that names the field."""
+    """An object in a request: a field it does not know is an error that names the field.
+
+    ``foreign_names``: what other APIs call a thing that this object has, and the path of the field that it has for it,
+    for that error's hint.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    foreign_names: ClassVar[dict[str, str]] = {}
 
     @model_validator(mode="before")
     @classmethod
     def _keep_one_unknown(cls, value: Any) -> Any:
         """A body can hold very many unknown fields, and pydantic would make an error of each."""
-        fields = {field.alias or name for name, field in cls.__pydantic_fields__.items()}
-        if not isinstance(value, dict) or len(value) <= len(fields):
+        names = names_of(cls)
+        if not isinstance(value, dict) or value.keys() <= names:
             return value
-        first = next(name for name in value if name not in fields)
-        return {name: value[name] for name in (*fields, first) if name in value}
+        first = next(name for name in value if name not in names)
+        return {name: value[name] for name in names if name in value} | {first: Unknown(cls)}
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Stands where a field is that ``model`` does not have: what refuses it can tell of those that it has."""
+
+    model: type[WireModel]
+
+
+@cache
+def names_of(model: type[WireModel]) -> frozenset[str]:
+    """The names of the fields that an object of ``model`` may have."""
+    return frozenset(field.alias or name for name, field in model.__pydantic_fields__.items())
 
 
 class Only:

@@ -141,7 +141,7 @@ async def test_what_clients_send_by_habit_passes(http):
 
 
 async def test_an_unknown_path_below_has_the_envelope_too(http):
-    async with http.get("/v1/messages/batches") as response:
+    async with http.get("/v1/messages/nope") as response:
         assert response.status == 404
         assert (await response.json())["error"]["type"] == "not_found_error"
 

@@ -68,12 +68,25 @@ def test_limits_of_the_context(client):
     told = client.generate("unmask-tiny", PROMPT, options={"num_predict": -1})
     room = 1024 - told.prompt_eval_count
     with pytest.raises(ollama.ResponseError, match="num_ctx"):
-        client.generate("unmask-tiny", PROMPT, options={"num_ctx": 20, "num_predict": 20})
-    cut = client.generate("unmask-tiny", PROMPT, options={"num_ctx": 20, "unmask": {"ignore_eos": True}})
-    assert cut.eval_count == 20 - told.prompt_eval_count
+        client.generate("unmask-tiny", PROMPT, options={"num_ctx": told.prompt_eval_count})
+    for limit in ({}, {"num_predict": 20}):
+        cut = client.generate("unmask-tiny", PROMPT, options={"num_ctx": 20, "unmask": {"ignore_eos": True}} | limit)
+        assert (cut.eval_count, cut.done_reason) == (20 - told.prompt_eval_count, "length")
     client.generate("unmask-tiny", PROMPT, options={"num_ctx": 9999, "num_predict": room})
-    with pytest.raises(ollama.ResponseError, match="exceed the context"):
-        client.generate("unmask-tiny", PROMPT, options={"num_predict": room + 1})
+    with pytest.raises(ollama.ResponseError, match="room for 1024"):
+        client.generate("unmask-tiny", "word " * 3000, options={"num_predict": 9})
+
+
+@pytest.mark.parametrize("path", ["/api/chat", "/api/generate"])
+async def test_num_predict_may_be_more_than_the_context(http, path):
+    """It is an upper bound; what is really in force is told."""
+    asked = {"messages": QUESTION} if path == "/api/chat" else {"prompt": PROMPT}
+    for most in (1024, 128_000):
+        body = asked | {"options": {"num_predict": most}, "stream": False}
+        async with http.post(path, json=body) as response:
+            assert response.status == 200, await response.text()
+            answer = await response.json()
+        assert answer["unmask"]["applied"]["max_tokens"] == 1024 - answer["prompt_eval_count"]
 
 
 def test_raw_prompts_do_without_the_template(client):

@@ -10,12 +10,12 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from unmask.errors import UnmaskError
-from unmask.metrics import Metrics
 from unmask.serving.errors import ErrorResponder
 from unmask.serving.ledger import current_ledger
 from unmask.serving.security import key
 from unmask.serving.security.account import KeyAccount
 from unmask.serving.security.key_ring import KeyRing
+from unmask.serving.server_metrics import ServerMetrics
 
 _OPEN_PATHS = ("/", "/health", "/ready")
 _OPEN_FOLDER = "/playground/"  # a page asks for the key itself, when it needs it
@@ -30,7 +30,7 @@ class Authorization:
     A key comes as ``Authorization: Bearer <key>`` or ``x-api-key: <key>``. The request's ledger charges its account.
     """
 
-    def __init__(self, app: ASGIApp, ring: KeyRing, metrics: Metrics, errors: ErrorResponder) -> None:
+    def __init__(self, app: ASGIApp, ring: KeyRing, metrics: ServerMetrics, errors: ErrorResponder) -> None:
         self._app = app
         self._ring = ring
         self._metrics = metrics
@@ -53,7 +53,7 @@ class Authorization:
             account.begin(needed_scope(scope["method"], scope["path"]), time.monotonic())
         except UnmaskError as refusal:
             if refusal.status == 429:
-                self._metrics.rejected(refusal.code)
+                self._metrics.refused(refusal.code)
             return await self._errors.response(scope["path"], refusal)(scope, receive, send_with_limits)
         await self._app(scope, receive, send_with_limits)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Tag
 
@@ -95,7 +95,14 @@ Content = Annotated[_Text | _Blocks, Discriminator(_kind)]
 
 
 class Message(WireModel):
-    """A turn of the conversation."""
+    """A turn of the conversation. Calls, their results and reasoning are blocks of its content."""
+
+    foreign_names: ClassVar[dict[str, str]] = {
+        "tool_calls": "content",
+        "tool_call_id": "content",
+        "reasoning_content": "content",
+        "thinking": "content",
+    }
 
     role: Annotated[str, Only("user", "assistant", "system")]
     content: Content

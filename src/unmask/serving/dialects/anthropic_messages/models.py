@@ -8,33 +8,32 @@ from typing import Any
 from fastapi import APIRouter
 
 from unmask.serving.conditional_route import route_for
-from unmask.serving.served_model import Served, ServedModel
+from unmask.serving.listing import Listing
+from unmask.serving.models import Served
 
 router = APIRouter(route_class=route_for(lambda headers: "anthropic-version" in headers), include_in_schema=False)
 
 
 @router.get("/v1/models")
-async def list_models(model: Served) -> dict[str, Any]:
-    """The model, and what its adapters make of it, on one page."""
-    names = list(model.variants)
-    data = [_card(model, name) for name in names]
-    return {"data": data, "has_more": False, "first_id": names[0], "last_id": names[-1]}
+async def list_models(house: Served) -> dict[str, Any]:
+    """All models, and what adapters make of them, on one page."""
+    data = [_card(listing) for listing in house.listings()]
+    return {"data": data, "has_more": False, "first_id": data[0]["id"], "last_id": data[-1]["id"]}
 
 
 @router.get("/v1/models/{name:path}")
-async def retrieve_model(name: str, model: Served) -> dict[str, Any]:
+async def retrieve_model(name: str, house: Served) -> dict[str, Any]:
     """The model ``name``."""
-    return _card(model, model.find(name)[0])
+    return _card(house.show(name))
 
 
-def _card(model: ServedModel, name: str) -> dict[str, Any]:
-    info = model.variants[name]
+def _card(listing: Listing) -> dict[str, Any]:
     return {
         "type": "model",
-        "id": name,
-        "display_name": name,
-        "created_at": datetime.fromtimestamp(model.created, UTC).isoformat(),
+        "id": listing.name,
+        "display_name": listing.name,
+        "created_at": datetime.fromtimestamp(listing.created, UTC).isoformat(),
         "lifecycle": "active",
-        "max_input_tokens": info.context_length,
-        "max_tokens": info.context_length,
+        "max_input_tokens": listing.context_length,
+        "max_tokens": listing.context_length,
     }

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from unmask.answers.chat import Chat
+from unmask.answers.chat import Chat, Length
 from unmask.errors import InvalidValueError
 from unmask.params import GenerationParams
 from unmask.serving.dialects.anthropic_messages.conversation import parse_conversation
@@ -38,17 +36,6 @@ def parse(body: MessagesRequest) -> Chat:
     return parse_chat(body, params)
 
 
-def fit(chat: Chat, room: int) -> Chat:
-    """``chat`` with no more ``max_tokens`` than there is ``room`` beside its prompt.
-
-    Clients must give a number and know nothing of the context. Without any room the request is refused as it is.
-    """
-    limit = chat.params.max_tokens
-    if limit is None or not 0 < room < limit:
-        return chat
-    return replace(chat, params=replace(chat.params, max_tokens=room))
-
-
 def parse_chat(body: ConversationRequest, params: GenerationParams) -> Chat:
     """The conversation of ``body``, to be answered with ``params``."""
     messages, prefill = parse_conversation(body.system, body.messages)
@@ -62,6 +49,7 @@ def parse_chat(body: ConversationRequest, params: GenerationParams) -> Chat:
         thinking=_thinking(body.thinking),
         effort=None if effort == "high" else effort,  # "high" is the same as to say nothing
         prefill=prefill,
+        length=Length(),  # clients must give a number
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -16,6 +16,8 @@ class CustomTool(WireModel):
     """A tool that the client runs; there are no others. ``eager_input_streaming``: its input may be sent as it comes,
     before it is known to be JSON.
     """
+
+    foreign_names: ClassVar[dict[str, str]] = {"parameters": "input_schema", "function": "name"}
 
     type: Annotated[str | None, Only("custom")] = None
     name: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -44,6 +44,19 @@ class Metadata(WireModel):
 class ConversationRequest(WireModel):
     """Fields of both endpoints: what makes the prompt. ``None`` is "not said"."""
 
+    foreign_names: ClassVar[dict[str, str]] = {
+        "input": "messages",
+        "prompt": "messages",
+        "instructions": "system",
+        "response_format": "output_config.format",
+        "structured_outputs": "output_config.format",
+        "reasoning_effort": "output_config.effort",
+        "reasoning": "thinking",
+        "enable_thinking": "thinking",
+        "chat_template_kwargs": "thinking",
+        "functions": "tools",
+    }
+
     model: str | None = None
     messages: Messages
     system: Texts | None = None
@@ -68,6 +81,16 @@ class CountRequest(ConversationRequest):
 
 class MessagesRequest(ConversationRequest):
     """The body of a request for an answer. ``Only`` fields pass with harmless values."""
+
+    foreign_names: ClassVar[dict[str, str]] = ConversationRequest.foreign_names | {
+        "max_completion_tokens": "max_tokens",
+        "max_output_tokens": "max_tokens",
+        "max_new_tokens": "max_tokens",
+        "max_tokens_to_sample": "max_tokens",
+        "num_predict": "max_tokens",
+        "stop": "stop_sequences",
+        "user": "metadata.user_id",
+    }
 
     max_tokens: int
     temperature: float | None = None

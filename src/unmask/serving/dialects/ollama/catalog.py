@@ -1,4 +1,4 @@
-"""GET /api/tags, /api/ps and /api/version, POST /api/show: the model, as Ollama's clients ask for it."""
+"""GET /api/tags, /api/ps and /api/version, POST /api/show: the models, as Ollama's clients ask for it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ import msgspec
 from fastapi import APIRouter
 
 from unmask import __version__
-from unmask.params import RULE_TRAITS, ModelInfo
+from unmask.params import RULE_TRAITS
 from unmask.serving.body import UntypedJsonRoute
 from unmask.serving.description import responses
 from unmask.serving.dialects.ollama.envelope import ErrorEnvelope
-from unmask.serving.dialects.ollama.names import find, tagged
+from unmask.serving.dialects.ollama.names import plain, tagged
 from unmask.serving.dialects.ollama.wire import ShowRequest
 from unmask.serving.fields import agree
-from unmask.serving.served_model import Served, ServedModel
+from unmask.serving.listing import Listing
+from unmask.serving.models import Served
 
 _FOREVER = "9999-12-31T23:59:59Z"
 
@@ -25,21 +26,17 @@ router = APIRouter(route_class=UntypedJsonRoute, responses=responses(ErrorEnvelo
 
 
 @router.get("/api/tags")
-async def list_models(model: Served) -> dict[str, Any]:
-    """The model, and what its adapters make of it."""
-    listed = [
-        _entry(name, info) | {"modified_at": _started(model), "capabilities": _capabilities(model)}
-        for name, info in model.variants.items()
-    ]
-    return {"models": listed}
+async def list_models(house: Served) -> dict[str, Any]:
+    """All models, and what adapters make of them."""
+    return {"models": [_entry(listing) | _about(listing) for listing in house.listings()]}
 
 
 @router.get("/api/ps")
-async def list_running(model: Served) -> dict[str, Any]:
+async def list_running(house: Served) -> dict[str, Any]:
     """The same: all are loaded, and stay."""
     listed = [
-        _entry(name, info) | {"expires_at": _FOREVER, "size_vram": 0, "context_length": info.context_length}
-        for name, info in model.variants.items()
+        _entry(listing) | {"expires_at": _FOREVER, "size_vram": 0, "context_length": listing.context_length}
+        for listing in house.listings()
     ]
     return {"models": listed}
 
@@ -51,52 +48,61 @@ async def version() -> dict[str, Any]:
 
 
 @router.post("/api/show")
-async def show(body: ShowRequest, model: Served) -> dict[str, Any]:
+async def show(body: ShowRequest, house: Served) -> dict[str, Any]:
     """What is known of one model."""
-    name, info = find(model, agree("model", body.model, "name", body.name))
+    name = plain(house, agree("model", body.model, "name", body.name))
+    listing = house.show(house.names[0] if name is None else name)
     return {
-        "modelfile": f"FROM {name}",
+        "modelfile": f"FROM {listing.name}",
         "parameters": "",
-        "template": model.template.source,
-        "details": _details(info),
-        "model_info": {
-            "general.architecture": info.family,
-            "general.basename": info.name,
-            "general.parameter_count": info.parameters,
-            f"{info.family}.context_length": info.context_length,
-            f"{info.family}.vocab_size": info.vocab_size,
-            "unmask.paradigm": "diffusion",
+        "template": listing.template,
+        "details": _details(listing),
+        "model_info": _model_info(listing),
+    } | _about(listing)
+
+
+def _model_info(listing: Listing) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "general.architecture": listing.family,
+        "general.basename": listing.parent or listing.name,
+        "general.parameter_count": listing.parameters,
+        f"{listing.family}.context_length": listing.context_length,
+        "unmask.lane": listing.lane,
+        "unmask.paradigm": listing.paradigm,
+    }
+    info = listing.info
+    if info is not None:
+        facts |= {
+            f"{listing.family}.vocab_size": info.vocab_size,
             "unmask.block_length": info.block_length,
             "unmask.rules": {rule: RULE_TRAITS[rule].options for rule in info.rules},
             "unmask.caches": info.caches,
             "unmask.defaults": info.defaults,
-        },
-        "capabilities": _capabilities(model),
-        "modified_at": _started(model),
-    }
+        }
+    return facts
 
 
-def _entry(name: str, info: ModelInfo) -> dict[str, Any]:
-    """``size`` is not known here, only how many parameters there are; ``digest`` is that of what is told of a model."""
-    digest = hashlib.sha256(msgspec.json.encode(info)).hexdigest()
-    return {"name": tagged(name), "model": tagged(name), "size": 0, "digest": digest, "details": _details(info)}
+def _entry(listing: Listing) -> dict[str, Any]:
+    """``digest`` is that of what is told of a model: its files are not read for it."""
+    digest = hashlib.sha256(msgspec.json.encode(listing)).hexdigest()
+    name = tagged(listing.name)
+    return {"name": name, "model": name, "size": listing.size, "digest": digest, "details": _details(listing)}
 
 
-def _details(info: ModelInfo) -> dict[str, Any]:
+def _details(listing: Listing) -> dict[str, Any]:
     return {
-        "parent_model": info.name if info.adapter else "",
+        "parent_model": listing.parent or "",
         "format": "",
-        "family": info.family,
-        "families": [info.family],
-        "parameter_size": _short(info.parameters),
-        "quantization_level": info.precision.partition(" (")[0],
+        "family": listing.family,
+        "families": [listing.family],
+        "parameter_size": _short(listing.parameters),
+        "quantization_level": listing.precision.partition(" (")[0],
     }
 
 
-def _capabilities(model: ServedModel) -> list[str]:
-    tools = ["tools"] if model.template.exists else []
-    thinking = ["thinking"] if model.syntax.reasoning is not None else []
-    return ["completion", *tools, *thinking]
+def _about(listing: Listing) -> dict[str, Any]:
+    started = datetime.fromtimestamp(listing.created, UTC).isoformat().replace("+00:00", "Z")
+    return {"modified_at": started, "capabilities": listing.capabilities}
 
 
 def _short(count: int) -> str:
@@ -105,7 +111,3 @@ def _short(count: int) -> str:
         if count >= size:
             return f"{count / size:.1f}{unit}"
     return str(count)
-
-
-def _started(model: ServedModel) -> str:
-    return datetime.fromtimestamp(model.created, UTC).isoformat().replace("+00:00", "Z")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from unmask.params import ModelInfo
-from unmask.serving.served_model import ServedModel
+from unmask.serving.house import House
 
 _LATEST = ":latest"
 
@@ -13,11 +12,6 @@ def tagged(name: str) -> str:
     return name if ":" in name else name + _LATEST
 
 
-def find(model: ServedModel, name: str | None) -> tuple[str, ModelInfo]:
-    """The variant called ``name``, with or without the tag, under the name that was used.
-
-    Raises ``ModelNotFoundError``.
-    """
-    if name is None or name in model.variants:
-        return model.find(name)
-    return name, model.find(name.removesuffix(_LATEST))[1]
+def plain(house: House, name: str | None) -> str | None:
+    """``name`` as the server has it: its tag may have been added by a client."""
+    return name if name is None or name in house.names else name.removesuffix(_LATEST)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -15,6 +15,17 @@ class Options(WireModel):
     """How to decode. ``Only`` options pass with values that ask for nothing. Those at the end say how to load a model,
     or belong to an option that is refused: they change nothing.
     """
+
+    foreign_names: ClassVar[dict[str, str]] = {
+        "max_tokens": "num_predict",
+        "max_completion_tokens": "num_predict",
+        "max_output_tokens": "num_predict",
+        "max_new_tokens": "num_predict",
+        "n_predict": "num_predict",
+        "n_ctx": "num_ctx",
+        "max_context": "num_ctx",
+        "stop_sequences": "stop",
+    }
 
     num_predict: int | None = None
     num_ctx: Annotated[int, Field(ge=1)] | None = None

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
-from unmask.answers.chat import Chat
+from unmask.answers.chat import Chat, Continuation, Length
 from unmask.answers.tools import Tool
-from unmask.errors import ContextLengthError, InvalidValueError
-from unmask.params import GenerationParams, ModelInfo
+from unmask.errors import InvalidValueError
+from unmask.params import GenerationParams
 from unmask.serving.dialects.ollama import wire
 from unmask.serving.dialects.ollama.conversation import parse_conversation
 from unmask.serving.dialects.ollama.options import Options
@@ -25,6 +24,7 @@ _UNLIMITED = (-1, -2)  # both mean: as far as the context goes
 def names(prompt: str) -> dict[str, str]:
     """How errors name parameters that have other names here; the prompt is the field ``prompt``."""
     known = {"prompt": prompt, "max_tokens": "options.num_predict", "json_schema": "format", "thinking": "think"}
+    known["context"] = "options.num_ctx"
     return known | {name: f"options.{name}" for name in _OWN} | {"logprobs": "top_logprobs"}
 
 
@@ -36,18 +36,20 @@ def parse_chat(body: wire.ChatRequest) -> Chat:
         Tool(function.name, function.description or "", function.parameters, bool(function.strict), path)
         for path, function in ((f"tools[{number}].function", function) for number, function in enumerate(functions))
     ]
-    return Chat(messages=messages, params=parse_params(body), tools=tools, prefill=prefill, **_thinking(body))
+    return Chat(
+        messages=messages, params=_params(body), tools=tools, prefill=prefill, length=_length(body), **_thinking(body)
+    )
 
 
 def parse_generate(body: wire.GenerateRequest) -> Chat:
     """The same of a lone prompt."""
     turns = [("system", body.system), ("user", body.prompt)]
     messages = [{"role": role, "content": text} for role, text in turns if text]
-    return Chat(messages=messages, params=parse_params(body), **_thinking(body))
+    return Chat(messages=messages, params=_params(body), length=_length(body), **_thinking(body))
 
 
-def check_raw(body: wire.GenerateRequest) -> None:
-    """Raises ``InvalidValueError`` for what a prompt without a chat template has no place for."""
+def parse_raw(body: wire.GenerateRequest) -> Continuation:
+    """The same of a prompt that stands as it is. Raises ``InvalidValueError`` for what has no place in it."""
     for name in ("system", "think"):
         if getattr(body, name):
             raise InvalidValueError(
@@ -55,10 +57,10 @@ def check_raw(body: wire.GenerateRequest) -> None:
                 hint="Leave it out.",
                 param=name,
             )
+    return Continuation(texts=[body.prompt or ""], params=_params(body), length=_length(body))
 
 
-def parse_params(body: wire.AnswerRequest) -> GenerationParams:
-    """What ``body`` asks for, but for limits that depend on the prompt: see ``fit``."""
+def _params(body: wire.AnswerRequest) -> GenerationParams:
     options = body.options or Options()
     schema = _ANY_OBJECT if body.format == "json" else body.format or None
     return GenerationParams(
@@ -78,25 +80,10 @@ def streams(body: wire.AnswerRequest) -> bool:
     return body.stream is not False
 
 
-def fit(params: GenerationParams, options: Options | None, prompt: list[int], variant: ModelInfo) -> GenerationParams:
-    """``params`` within what ``num_ctx`` leaves beside ``prompt``, and with all of it if that is asked for.
-
-    Raises ``ContextLengthError``.
-    """
-    options = options or Options()
-    limit = min(options.num_ctx or variant.context_length, variant.context_length)
-    room = limit - len(prompt)
-    least = params.max_tokens or 1
-    if limit < variant.context_length and room < least:
-        raise ContextLengthError(
-            f"{len(prompt)} prompt tokens and {least} of the answer exceed 'options.num_ctx', which is {limit}.",
-            hint="Shorten the prompt, or leave 'num_ctx' out.",
-            param="options.num_ctx",
-        )
-    if params.max_tokens is not None or room < 1:
-        return params
-    unlimited = options.num_predict in _UNLIMITED
-    return replace(params, max_tokens=room if unlimited else min(variant.max_tokens, room))
+def _length(body: wire.AnswerRequest) -> Length:
+    """``num_predict`` is no more than a bound."""
+    options = body.options or Options()
+    return Length(all=options.num_predict in _UNLIMITED, context=options.num_ctx)
 
 
 def _thinking(body: wire.AnswerRequest) -> dict[str, Any]:

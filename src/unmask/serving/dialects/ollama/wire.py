@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag
 
@@ -25,6 +25,18 @@ Format = Annotated[_Name | Annotated[dict[str, Any], Tag("<schema>")], Discrimin
 
 class AnswerRequest(WireModel):
     """Fields of both endpoints. ``None`` is "not said"; ``Only`` fields pass with values that ask for nothing."""
+
+    foreign_names: ClassVar[dict[str, str]] = {
+        "response_format": "format",
+        "structured_outputs": "format",
+        "json_schema": "format",
+        "guided_json": "format",
+        "thinking": "think",
+        "reasoning": "think",
+        "reasoning_effort": "think",
+        "enable_thinking": "think",
+        "chat_template_kwargs": "think",
+    }
 
     model: str | None = None
     stream: bool | None = None
@@ -59,6 +71,12 @@ class CalledTool(WireModel):
 class Message(WireModel):
     """A message of the conversation. What an earlier answer of ours holds may be sent back as it came."""
 
+    foreign_names: ClassVar[dict[str, str]] = {
+        "reasoning_content": "thinking",
+        "reasoning": "thinking",
+        "name": "tool_name",
+    }
+
     role: Annotated[str, Only("system", "user", "assistant", "tool")]
     content: str | None = None
     thinking: str | None = None
@@ -71,6 +89,8 @@ class Message(WireModel):
 class Function(WireModel):
     """A function that the model may call; ``parameters`` is a JSON schema, none for no arguments."""
 
+    foreign_names: ClassVar[dict[str, str]] = {"input_schema": "parameters"}
+
     name: str
     description: str | None = None
     parameters: dict[str, Any] | None = None
@@ -79,6 +99,12 @@ class Function(WireModel):
 
 class FunctionTool(WireModel):
     """Functions are the only tools there are."""
+
+    foreign_names: ClassVar[dict[str, str]] = {
+        "name": "function.name",
+        "description": "function.description",
+        "input_schema": "function.parameters",
+    }
 
     type: Annotated[str | None, Only("function")] = None
     function: Function
@@ -91,12 +117,25 @@ Messages = Annotated[list[Message], Field(max_length=4096, fail_fast=True)]
 class ChatRequest(AnswerRequest):
     """The body of /api/chat. Without messages it asks whether the model is there."""
 
+    foreign_names: ClassVar[dict[str, str]] = AnswerRequest.foreign_names | {
+        "prompt": "messages",
+        "input": "messages",
+        "system": "messages",
+        "functions": "tools",
+    }
+
     messages: Messages | None = None
     tools: Annotated[list[FunctionTool], Field(max_length=MAX_TOOLS, fail_fast=True)] | None = None
 
 
 class GenerateRequest(AnswerRequest):
     """The body of /api/generate. Without a prompt it asks whether the model is there."""
+
+    foreign_names: ClassVar[dict[str, str]] = AnswerRequest.foreign_names | {
+        "messages": "prompt",
+        "input": "prompt",
+        "instructions": "system",
+    }
 
     prompt: str | None = None
     system: str | None = None

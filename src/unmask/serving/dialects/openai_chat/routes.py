@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from unmask.serving.body import JsonRoute
-from unmask.serving.chat import admit_chat, encode_chat
 from unmask.serving.connection import unless_disconnected
 from unmask.serving.description import EVENTS, responses
 from unmask.serving.dialects.openai_chat.encode import encode
@@ -19,34 +16,30 @@ from unmask.serving.dialects.openai_chat.wire import ChatCompletion, ChatRequest
 from unmask.serving.dialects.openai_common.envelope import ErrorEnvelope
 from unmask.serving.dialects.openai_common.head import Head
 from unmask.serving.fields import field_names
-from unmask.serving.served_model import Served, ServedModel
+from unmask.serving.model import Model
+from unmask.serving.models import Models
 from unmask.serving.sse import EventStream, StreamEncoder
 from unmask.serving.tenant import tenant_of
-from unmask.serving.whole import respond
+from unmask.serving.whole import answer_whole
 
 router = APIRouter(route_class=JsonRoute)
 
 
 @router.post("/v1/chat/completions", responses=responses(ErrorEnvelope, ChatCompletion, EVENTS))
-async def create_chat_completion(body: ChatRequest, request: Request, model: Served) -> Response:
+async def create_chat_completion(body: ChatRequest, request: Request, models: Models) -> Response:
     """Answer a conversation, streamed or at once."""
-    name, variant = model.find(body.model)
     parsed = parse(body)
+    model = await models.find(body.model)
     with field_names(**parsed.names):
-        prompt = await encode_chat(model, parsed.chat)
-        admission = await unless_disconnected(
-            request.receive, admit_chat(model, parsed.chat, prompt, variant, tenant_of(request, body.user))
-        )
-    head = Head.new("chatcmpl-", name)
+        admitted = model.admit_chat(parsed.chat, tenant_of(request, body.user))
+        admission = await unless_disconnected(request.receive, admitted)
+    head = Head.new("chatcmpl-", model.name)
     if body.stream or parsed.snapshots:
-        encoder = _encoder(head, model, parsed)
-        return EventStream(admission, encoder, request.app.state.settings.keep_alive_seconds)
-    with admission.running():
-        answers = await unless_disconnected(request.receive, admission.answers())
-        return await respond(partial(encode, head, answers, model.cells), answers)
+        return EventStream(request, admission, _encoder(head, model, parsed))
+    return await answer_whole(request, admission, lambda answers: encode(head, answers, model.cells))
 
 
-def _encoder(head: Head, model: ServedModel, parsed: ParsedChat) -> StreamEncoder:
+def _encoder(head: Head, model: Model, parsed: ParsedChat) -> StreamEncoder:
     if parsed.snapshots:
         return MercuryStream(head, model.cells, include_usage=parsed.include_usage)
     return ChatStream(head, model.cells, include_usage=parsed.include_usage, copies=parsed.chat.copies)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Tag
 
@@ -13,6 +13,8 @@ from unmask.serving.wire import WireModel
 class Function(WireModel):
     """A function that the model may call; ``parameters`` is a JSON schema, none for no arguments."""
 
+    foreign_names: ClassVar[dict[str, str]] = {"input_schema": "parameters"}
+
     name: str
     description: str | None = None
     parameters: dict[str, Any] | None = None
@@ -21,6 +23,12 @@ class Function(WireModel):
 
 class FunctionTool(WireModel):
     """Functions are the only tools there are."""
+
+    foreign_names: ClassVar[dict[str, str]] = {
+        "name": "function.name",
+        "description": "function.description",
+        "input_schema": "function.parameters",
+    }
 
     type: Literal["function"]
     function: Function

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -21,6 +21,19 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 
 class ChatRequest(OpenAIRequest):
     """The request body. ``max_completion_tokens`` is another name of ``max_tokens``."""
+
+    foreign_names: ClassVar[dict[str, str]] = OpenAIRequest.foreign_names | {
+        "max_output_tokens": "max_completion_tokens",
+        "input": "messages",
+        "prompt": "messages",
+        "system": "messages",
+        "instructions": "messages",
+        "reasoning": "reasoning_effort",
+        "thinking": "reasoning_effort",
+        "think": "reasoning_effort",
+        "enable_thinking": "reasoning_effort",
+        "chat_template_kwargs": "reasoning_effort",
+    }
 
     messages: Messages
     max_completion_tokens: int | None = None

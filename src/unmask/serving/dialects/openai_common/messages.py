@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from pydantic import Discriminator, Field, Tag
@@ -55,6 +55,12 @@ class Message(WireModel):
 
     A ``name`` is the chat template's to show; most show none.
     """
+
+    foreign_names: ClassVar[dict[str, str]] = {
+        "thinking": "reasoning_content",
+        "reasoning": "reasoning_content",
+        "tool_name": "name",
+    }
 
     role: Annotated[str, Only("system", "developer", "user", "assistant", "tool")]
     content: Content | None = None

@@ -7,47 +7,55 @@ from typing import Any
 import msgspec
 from fastapi import APIRouter
 
-from unmask.params import RULE_TRAITS
+from unmask.params import RULE_TRAITS, ModelInfo
 from unmask.serving.description import responses
 from unmask.serving.dialects.openai_common.envelope import ErrorEnvelope
-from unmask.serving.served_model import Served, ServedModel
+from unmask.serving.listing import Listing
+from unmask.serving.models import Served
 
 router = APIRouter(responses=responses(ErrorEnvelope))
 
 
 @router.get("/v1/models")
-async def list_models(model: Served) -> dict[str, Any]:
-    """The model, and what its adapters make of it."""
-    return {"object": "list", "data": [_card(model, name) for name in model.variants]}
+async def list_models(house: Served) -> dict[str, Any]:
+    """All models, and what adapters make of them."""
+    return {"object": "list", "data": [_card(listing) for listing in house.listings()]}
 
 
 @router.get("/v1/models/{name:path}")
-async def retrieve_model(name: str, model: Served) -> dict[str, Any]:
+async def retrieve_model(name: str, house: Served) -> dict[str, Any]:
     """The model ``name``."""
-    return _card(model, model.find(name)[0])
+    return _card(house.show(name))
 
 
-def _card(model: ServedModel, name: str) -> dict[str, Any]:
-    info = model.variants[name]
+def _card(listing: Listing) -> dict[str, Any]:
     return {
-        "id": name,
+        "id": listing.name,
         "object": "model",
-        "created": model.created,
+        "created": listing.created,
         "owned_by": "unmask",
-        "max_model_len": info.context_length,
-        "parent": model.name if info.adapter else None,
+        "max_model_len": listing.context_length,
+        "parent": listing.parent,
         "unmask": {
-            "paradigm": "diffusion",
-            "family": info.family,
-            "attention": info.attention,
-            "block_length": info.block_length,
-            "max_tokens": info.max_tokens,
-            "rules": info.rules,
-            "caches": info.caches,
-            "rule_options": {rule: RULE_TRAITS[rule].options for rule in info.rules},
-            "defaults": info.defaults,
-            "service_classes": {name: msgspec.structs.asdict(one) for name, one in info.service_classes.items()},
-            "parameters": info.parameters,
-            "precision": info.precision,
-        },
+            "paradigm": listing.paradigm,
+            "lane": listing.lane,
+            "family": listing.family,
+            "parameters": listing.parameters,
+            "precision": listing.precision,
+        }
+        | ({} if listing.info is None else _decoding(listing.info)),
+    }
+
+
+def _decoding(info: ModelInfo) -> dict[str, Any]:
+    """What requests may choose, of a model that our own engine runs."""
+    return {
+        "attention": info.attention,
+        "block_length": info.block_length,
+        "max_tokens": info.max_tokens,
+        "rules": info.rules,
+        "caches": info.caches,
+        "rule_options": {rule: RULE_TRAITS[rule].options for rule in info.rules},
+        "defaults": info.defaults,
+        "service_classes": {name: msgspec.structs.asdict(one) for name, one in info.service_classes.items()},
     }

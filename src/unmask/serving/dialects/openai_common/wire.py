@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
 from pydantic import BeforeValidator, Field
-from pydantic_core import PydanticCustomError
+from pydantic_core import PydanticKnownError
 
 from unmask.answers.answer import Answer
 from unmask.params import MAX_BIASES
@@ -21,19 +21,20 @@ from unmask.serving.wire import Only, WireModel
 MAX_COPIES = 128  # answers to one prompt, as OpenAI's endpoints have it
 
 
-def _at_most(most: int, what: str) -> BeforeValidator:
+def _at_most(most: int) -> BeforeValidator:
     """Checked before the entries themselves, of which a body can hold very many."""
 
     def check(entries: Any) -> Any:
         if isinstance(entries, dict) and len(entries) > most:
-            raise PydanticCustomError("too_long", "it holds more than {most} {what}", {"most": most, "what": what})
+            limits = {"field_type": "Dictionary", "max_length": most, "actual_length": len(entries)}
+            raise PydanticKnownError("too_long", limits)
         return entries
 
     return BeforeValidator(check)
 
 
-Biases = Annotated[dict[str, float], _at_most(MAX_BIASES, "biases")]
-Labels = Annotated[dict[str, str], _at_most(16, "labels")]
+Biases = Annotated[dict[str, float], _at_most(MAX_BIASES)]
+Labels = Annotated[dict[str, str], _at_most(16)]
 
 
 class StreamOptions(WireModel):
@@ -46,6 +47,16 @@ class StreamOptions(WireModel):
 
 class OpenAIRequest(WireModel):
     """Fields of both endpoints. ``None`` is "not said"; ``Only`` fields pass with harmless values."""
+
+    foreign_names: ClassVar[dict[str, str]] = {
+        "max_output_tokens": "max_tokens",
+        "max_new_tokens": "max_tokens",
+        "num_predict": "max_tokens",
+        "gen_length": "max_tokens",
+        "stop_sequences": "stop",
+        "format": "response_format",
+        "structured_outputs": "response_format",
+    }
 
     model: str | None = None
     max_tokens: int | None = None

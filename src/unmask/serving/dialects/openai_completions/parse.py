@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
-from unmask.params import GenerationParams
+from unmask.answers.chat import Continuation
 from unmask.serving.dialects.openai_common.parse import format_names, parse_params, wants_usage
 from unmask.serving.dialects.openai_completions.logprobs import wanted
 from unmask.serving.dialects.openai_completions.wire import CompletionRequest, Prompt
@@ -13,33 +13,19 @@ from unmask.serving.dialects.openai_completions.wire import CompletionRequest, P
 
 @dataclass(frozen=True, slots=True)
 class ParsedCompletion:
-    """A completion request in the engine's words. Prompts are all texts, or all token ids.
+    """What the body asks for, and how. ``names`` maps parameters to the request's fields, for errors."""
 
-    Each gets ``copies`` answers, which with ``echo`` begin with it. ``names`` maps parameters to the request's fields,
-    for errors.
-    """
-
-    texts: list[str]
-    ids: list[list[int]]
-    params: GenerationParams
+    asked: Continuation
     include_usage: bool
-    copies: int
-    echo: bool
     names: dict[str, str]
-
-    @property
-    def answers_each(self) -> int:
-        """How much a prompt asks for: its answers, of no tokens too, and beside such as have some its score."""
-        scored = self.echo and self.params.logprobs is not None and self.params.max_tokens != 0
-        return self.copies + scored
 
 
 def parse(body: CompletionRequest) -> ParsedCompletion:
     """The meaning of ``body``. Raises ``InvalidValueError`` where fields contradict each other."""
     texts, ids = _prompts(body.prompt)
     params = parse_params(body, body.max_tokens, wanted(body))
-    echo = bool(body.echo)
-    return ParsedCompletion(texts, ids, params, wants_usage(body), body.n or 1, echo, format_names(body))
+    asked = Continuation(params=params, texts=texts, ids=ids, copies=body.n or 1, echo=bool(body.echo))
+    return ParsedCompletion(asked, wants_usage(body), format_names(body))
 
 
 def _prompts(prompt: Prompt) -> tuple[list[str], list[list[int]]]:

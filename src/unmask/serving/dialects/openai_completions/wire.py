@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -37,6 +37,13 @@ Prompt = Annotated[
 
 class CompletionRequest(OpenAIRequest):
     """The request body. Several prompts give several choices, in the prompts' order; so do the ``n`` of each."""
+
+    foreign_names: ClassVar[dict[str, str]] = OpenAIRequest.foreign_names | {
+        "max_completion_tokens": "max_tokens",
+        "messages": "prompt",
+        "input": "prompt",
+        "top_logprobs": "logprobs",
+    }
 
     prompt: Prompt
     logprobs: int | None = None

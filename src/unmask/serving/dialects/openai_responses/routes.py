@@ -9,7 +9,6 @@ from starlette.responses import Response
 
 from unmask.errors import InvalidValueError
 from unmask.serving.body import JsonRoute, json_response
-from unmask.serving.chat import admit_chat, encode_chat
 from unmask.serving.connection import unless_disconnected
 from unmask.serving.description import EVENTS, responses
 from unmask.serving.dialects.openai_common.envelope import ErrorEnvelope
@@ -22,7 +21,7 @@ from unmask.serving.dialects.openai_responses.parse import names, parse, parse_p
 from unmask.serving.dialects.openai_responses.stream import ResponseStream
 from unmask.serving.dialects.openai_responses.wire import CountRequest, ItemsQuery, ResponseRequest, RetrieveQuery
 from unmask.serving.fields import field_names
-from unmask.serving.served_model import Served
+from unmask.serving.models import Models
 from unmask.serving.sse import EventStream
 from unmask.serving.tenant import tenant_of
 from unmask.serving.whole import respond
@@ -38,24 +37,19 @@ Own = Annotated[Kept, Depends(_of_sender)]
 
 
 @router.post("/v1/responses", responses=responses(ErrorEnvelope, response.Response, EVENTS))
-async def create_response(body: ResponseRequest, request: Request, model: Served, kept: Own) -> Response:
+async def create_response(body: ResponseRequest, request: Request, models: Models, kept: Own) -> Response:
     """Answer, streamed or at once."""
-    name, variant = model.find(body.model)
     previous = await kept.conversation(body.previous_response_id)
     new = parse_input(body.input, previous)
     chat = parse(body, previous, new)
+    model = await models.find(body.model)
     with field_names(**names(body)):
-        prompt = await encode_chat(model, chat)
-        admission = await unless_disconnected(
-            request.receive, admit_chat(model, chat, prompt, variant, tenant_of(request, body.user))
-        )
-    head = Head.new("resp_", name)
+        admission = await unless_disconnected(request.receive, model.admit_chat(chat, tenant_of(request, body.user)))
+    head = Head.new("resp_", model.name)
     draft = Draft(response.begin(head, body), [*previous, *new], model.cells)
     if body.stream:
-        seconds = request.app.state.settings.keep_alive_seconds
-        return EventStream(
-            admission, ResponseStream(draft, model.cells), seconds, lambda: draft.keep(kept.store, kept.owner)
-        )
+        encoder = ResponseStream(draft, model.cells)
+        return EventStream(request, admission, encoder, lambda: draft.keep(kept.store, kept.owner))
     with admission.running():
         answer = await unless_disconnected(request.receive, draft.read(admission))
     await draft.keep(kept.store, kept.owner)
@@ -63,13 +57,13 @@ async def create_response(body: ResponseRequest, request: Request, model: Served
 
 
 @router.post("/v1/responses/input_tokens", responses=responses(ErrorEnvelope, response.InputTokens))
-async def count_input_tokens(body: CountRequest, model: Served, kept: Own) -> Response:
+async def count_input_tokens(body: CountRequest, models: Models, kept: Own) -> Response:
     """Count the prompt that a request like this would have."""
-    model.find(body.model)
     previous = await kept.conversation(body.previous_response_id)
+    chat = parse_prompt(body, previous, parse_input(body.input, previous))
+    model = await models.find(body.model)
     with field_names(**names(body)):
-        prompt = await encode_chat(model, parse_prompt(body, previous, parse_input(body.input, previous)))
-    return json_response(response.InputTokens(len(prompt)))
+        return json_response(response.InputTokens(await model.count(chat)))
 
 
 @router.get("/v1/responses/{response_id}", responses=responses(ErrorEnvelope, response.Response))

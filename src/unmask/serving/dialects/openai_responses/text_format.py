@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -17,6 +17,8 @@ class TextFormat(WireModel):
     always enforced.
     """
 
+    foreign_names: ClassVar[dict[str, str]] = {"json_schema": "schema"}
+
     type: Literal["text", "json_object", "json_schema"]
     name: str | None = None
     description: str | None = None
@@ -26,6 +28,8 @@ class TextFormat(WireModel):
 
 class Text(WireModel):
     """The request's ``text``."""
+
+    foreign_names: ClassVar[dict[str, str]] = {"type": "format.type", "json_schema": "format.schema"}
 
     format: TextFormat | None = None
     verbosity: Annotated[Any, Only("medium")] = None

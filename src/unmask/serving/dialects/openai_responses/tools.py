@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from pydantic import Discriminator, Field, Tag
@@ -13,6 +13,8 @@ from unmask.serving.wire import Only, WireModel
 
 class FunctionTool(WireModel):
     """A function that the model may call; ``parameters`` is a JSON schema, none for no arguments."""
+
+    foreign_names: ClassVar[dict[str, str]] = {"function": "name", "input_schema": "parameters"}
 
     type: Annotated[str, Only("function")]
     name: str

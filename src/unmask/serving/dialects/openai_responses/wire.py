@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -40,6 +40,19 @@ class CountRequest(WireModel):
     values.
     """
 
+    foreign_names: ClassVar[dict[str, str]] = {
+        "messages": "input",
+        "system": "instructions",
+        "response_format": "text.format",
+        "format": "text.format",
+        "structured_outputs": "text.format",
+        "reasoning_effort": "reasoning.effort",
+        "thinking": "reasoning.effort",
+        "enable_thinking": "reasoning.effort",
+        "chat_template_kwargs": "reasoning.effort",
+        "functions": "tools",
+    }
+
     model: str | None = None
     input: Input
     instructions: str | None = None
@@ -56,6 +69,15 @@ class CountRequest(WireModel):
 
 class ResponseRequest(CountRequest):
     """A body to be answered."""
+
+    foreign_names: ClassVar[dict[str, str]] = CountRequest.foreign_names | {
+        "max_tokens": "max_output_tokens",
+        "max_completion_tokens": "max_output_tokens",
+        "max_new_tokens": "max_output_tokens",
+        "num_predict": "max_output_tokens",
+        "stop_sequences": "stop",
+        "logprobs": "include",
+    }
 
     store: bool | None = None
     max_output_tokens: int | None = None

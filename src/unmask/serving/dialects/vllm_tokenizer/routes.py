@@ -14,21 +14,22 @@ from unmask.serving.description import responses
 from unmask.serving.dialects.openai_common.envelope import ErrorEnvelope
 from unmask.serving.dialects.openai_common.messages import parse_messages
 from unmask.serving.dialects.vllm_tokenizer.wire import DetokenizeRequest, Text, TokenizeRequest, Tokens
-from unmask.serving.served_model import Served, ServedModel
+from unmask.serving.diffusion_model import DiffusionModel
+from unmask.serving.models import Models
 
 router = APIRouter(route_class=JsonRoute)
 
 
 @router.post("/tokenize", responses=responses(ErrorEnvelope, Tokens))
-async def tokenize(body: TokenizeRequest, model: Served) -> Response:
+async def tokenize(body: TokenizeRequest, models: Models) -> Response:
     """The ids of a text, or of a conversation as the chat endpoint would see it."""
-    model.find(body.model)
+    model = (await models.find(body.model)).ours("/tokenize")
     ids = await _encode(body, model)
     pieces = await asyncio.to_thread(model.tokenizer.pieces, ids) if body.return_token_strs else None
     return json_response(Tokens(len(ids), model.engine.model.context_length, ids, pieces))
 
 
-async def _encode(body: TokenizeRequest, model: ServedModel) -> list[int]:
+async def _encode(body: TokenizeRequest, model: DiffusionModel) -> list[int]:
     if (body.prompt is None) == (body.messages is None):
         raise InvalidValueError("Give either 'prompt' or 'messages'.", param="prompt")
     if body.prompt is not None:
@@ -39,9 +40,9 @@ async def _encode(body: TokenizeRequest, model: ServedModel) -> list[int]:
 
 
 @router.post("/detokenize", responses=responses(ErrorEnvelope, Text))
-async def detokenize(body: DetokenizeRequest, model: Served) -> Response:
+async def detokenize(body: DetokenizeRequest, models: Models) -> Response:
     """The text of ids, special tokens shown."""
-    model.find(body.model)
+    model = (await models.find(body.model)).ours("/detokenize")
     model.check_length(body.tokens, "tokens")
     size = model.tokenizer.size
     for position, index in enumerate(body.tokens):
@@ -51,8 +52,9 @@ async def detokenize(body: DetokenizeRequest, model: Served) -> Response:
 
 
 @router.get("/tokenizer_info", responses=responses(ErrorEnvelope))
-async def tokenizer_info(model: Served) -> dict[str, Any]:
+async def tokenizer_info(models: Models) -> dict[str, Any]:
     """The checkpoint's tokenizer configuration, chat template included."""
+    model = (await models.find(None)).ours("/tokenizer_info")
     return {
         "tokenizer_class": "PreTrainedTokenizerFast",
         **model.tokenizer.config,

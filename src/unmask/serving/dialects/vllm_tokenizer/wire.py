@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 from pydantic import Field
@@ -13,6 +13,8 @@ from unmask.serving.wire import Only, WireModel
 
 class TokenizeRequest(WireModel):
     """Either ``prompt`` (text) or ``messages`` (a conversation, through the chat template)."""
+
+    foreign_names: ClassVar[dict[str, str]] = {"text": "prompt", "input": "prompt", "content": "prompt"}
 
     model: str | None = None
     prompt: str | None = None
@@ -33,6 +35,8 @@ class Tokens(msgspec.Struct, frozen=True):
 
 class DetokenizeRequest(WireModel):
     """Ids to turn into text; special tokens are shown."""
+
+    foreign_names: ClassVar[dict[str, str]] = {"ids": "tokens", "token_ids": "tokens", "input_ids": "tokens"}
 
     model: str | None = None
     tokens: Annotated[list[int], Field(fail_fast=True)]

@@ -1,15 +1,13 @@
-"""The one loaded model, as the endpoints see it."""
+"""A diffusion model that our own engine has loaded."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any
-
-from fastapi import Depends, Request
+from typing import Any
 
 from unmask.answers.syntax import syntax_of
 from unmask.checkpoints.prompts import PromptEncoder
@@ -21,21 +19,21 @@ from unmask.errors import (
     ContextLengthError,
     EngineUnavailableError,
     InvalidValueError,
-    ModelNotFoundError,
     QueueTimeoutError,
 )
 from unmask.metrics import Metrics
 from unmask.params import Constraint, GenerationParams, ModelInfo
 from unmask.resolve import resolve
+from unmask.serving.extension import OWN_LANE
 from unmask.serving.ledger import current_ledger
+from unmask.serving.listing import Listing
 from unmask.serving.places import Places
-from unmask.shown import shown
 from unmask.terms import NO_TIMEOUTS, Timeouts, resolve_terms
 
 _TAIL = 16  # tokens at the end of a prompt, among which a marker that ends it lies
 
 
-class ServedModel:
+class DiffusionModel:
     """Engine, tokenizer and chat template under one name, behind a queue of bounded length.
 
     ``variants`` by their names on the wire: the model itself, then ``name:adapter`` for what its adapters make of it.
@@ -65,13 +63,25 @@ class ServedModel:
         self._timeouts = timeouts
         engine.on_step = self.metrics.step
 
-    def find(self, name: str | None) -> tuple[str, ModelInfo]:
-        """The variant called ``name``, the model itself if it is not said. Raises ``ModelNotFoundError``."""
-        name = self.name if name is None else name
-        if name not in self.variants:
-            served = ", ".join(f"'{variant}'" for variant in self.variants)
-            raise ModelNotFoundError(f"Model {shown(name)} is not served here.", hint=f"Use {served}.", param="model")
-        return name, self.variants[name]
+    def listings(self) -> Iterator[Listing]:
+        """What catalogues tell of it and its variants."""
+        tools = ("tools",) if self.template.exists else ()
+        thinking = ("thinking",) if self.syntax.reasoning is not None else ()
+        for name, info in self.variants.items():
+            yield Listing(
+                name=name,
+                created=self.created,
+                lane=OWN_LANE,
+                paradigm="diffusion",
+                family=info.family,
+                parent=self.name if info.adapter else None,
+                context_length=info.context_length,
+                parameters=info.parameters,
+                precision=info.precision,
+                template=self.template.source,
+                capabilities=("completion", *tools, *thinking),
+                info=info,
+            )
 
     def check_alive(self) -> None:
         """Raises ``EngineUnavailableError`` unless the engine takes requests."""
@@ -169,11 +179,3 @@ def _seed(first: int | None, copy: int) -> int | None:
     if first is None or not copy:
         return first
     return (first + copy + 2**63) % 2**64 - 2**63
-
-
-def _of_app(request: Request) -> ServedModel:
-    model: ServedModel = request.app.state.model
-    return model
-
-
-Served = Annotated[ServedModel, Depends(_of_app)]

@@ -1,0 +1,38 @@
+"""A loaded model as the dialects see it, whatever engine it runs on."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from unmask.answers.chat import Chat, Continuation
+from unmask.engine.text import CellDecoder
+from unmask.serving.admission import Admission
+from unmask.serving.diffusion_model import DiffusionModel
+
+
+class Model(Protocol):
+    """One model, under the ``name`` that requests have for it. ``cells`` writes its tokens one by one."""
+
+    @property
+    def name(self) -> str:
+        """Its name on the wire."""
+
+    @property
+    def cells(self) -> CellDecoder:
+        """The text of single tokens, for frames and log-probabilities."""
+
+    @property
+    def has_template(self) -> bool:
+        """Whether it takes conversations."""
+
+    async def admit_chat(self, chat: Chat, tenant: str) -> Admission:
+        """``chat``, checked. Raises the error of what cannot be done, naming the parameter."""
+
+    async def admit_texts(self, asked: Continuation, tenant: str) -> Admission:
+        """``asked``, checked, like ``admit_chat``: the answers to a prompt stand next to each other."""
+
+    async def count(self, chat: Chat) -> int:
+        """The tokens of the prompt that ``chat`` makes."""
+
+    def ours(self, what: str) -> DiffusionModel:
+        """The model itself, if our own engine runs it. Else raises ``NotServedError``: ``what`` is not to be had."""
