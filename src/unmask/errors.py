@@ -214,10 +214,10 @@ class LaneKeyError(UnmaskError):
     status = 502
 
 
-class WrongParadigmError(UnmaskError):
-    """The model was given to an engine that writes one token after another, and it is no model of that kind."""
+class ModelUnsupportedEngineError(UnmaskError):
+    """The engine loads the model, and cannot write text with it."""
 
-    code = "wrong_paradigm"
+    code = "model_unsupported_engine"
     status = 400
 
 

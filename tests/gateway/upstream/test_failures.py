@@ -14,10 +14,10 @@ from unmask.errors import (
     InvalidValueError,
     LaneKeyError,
     ModelNotFoundError,
+    ModelUnsupportedEngineError,
     QueueFullError,
     UnmaskError,
     UpstreamError,
-    WrongParadigmError,
 )
 from unmask.gateway.upstream.endpoint import Endpoint
 from unmask.gateway.upstream.failures import TABLE, Told, failure_of, told_by_response
@@ -36,8 +36,8 @@ LLAMA_CONTEXT = {
 }
 LOGITS = "the current context does not support logits computation. skipping"
 SAID = [
-    (500, openai(LOGITS, "server_error", 500), WrongParadigmError),
-    (500, openai("the current context does not logits computation. skipping"), WrongParadigmError),
+    (500, openai(LOGITS, "server_error", 500), ModelUnsupportedEngineError),
+    (500, openai("the current context does not logits computation. skipping"), ModelUnsupportedEngineError),
     (400, LLAMA_CONTEXT, ContextLengthError),
     (400, openai("too long", code="context_length_exceeded"), ContextLengthError),
     (400, openai("This model's maximum context length is 2048 tokens. However, you requested 9"), ContextLengthError),
@@ -78,7 +78,7 @@ async def test_by_a_response(status, said, kind):
 
 
 MID_STREAM = [
-    (openai(LOGITS, "server_error", 500), WrongParadigmError),
+    (openai(LOGITS, "server_error", 500), ModelUnsupportedEngineError),
     (LLAMA_CONTEXT, ContextLengthError),
     ({"error": "it broke"}, UpstreamError),
     ({"object": "error", "message": "no room", "code": 400}, InvalidValueError),
@@ -171,5 +171,5 @@ def _told(status, said):
 def test_the_teaching_error_says_what_to_do():
     where = Endpoint(lane="llama.cpp", kind="llama.cpp", base_url="http://x/v1", model="m")
     error = failure_of(Told(500, frozenset(), LOGITS), where)
-    assert (error.code, error.status) == ("wrong_paradigm", 400)
+    assert (error.code, error.status) == ("model_unsupported_engine", 400)
     assert "diffusion" in error.hint

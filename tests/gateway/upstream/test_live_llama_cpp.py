@@ -18,8 +18,9 @@ import pytest
 from tests.conftest import ROOT
 from tests.gateway.upstream import llama_server
 from tests.gateway.upstream.fake import HI, answers, chat, endpoint, opened
+from unmask.answers.chat import Continuation
 from unmask.answers.tools import Tool, ToolChoice
-from unmask.errors import ContextLengthError, InvalidValueError, WrongParadigmError
+from unmask.errors import ContextLengthError, InvalidValueError, ModelUnsupportedEngineError
 from unmask.params import GenerationParams
 
 MODEL = Path(os.environ.get("UNMASK_SMOLLM2", ROOT / ".models" / "SmolLM2-135M-Instruct.Q4_1.gguf"))
@@ -61,9 +62,9 @@ async def ask(url: str, question, **more):
 async def whole(url: str, **body) -> dict:
     """What the server says itself when it does not stream."""
     body = {"messages": HI, "temperature": 0, **body}
-    async with aiohttp.ClientSession() as session:
-        async with session.post(f"{url}/v1/chat/completions", json=body) as response:
-            return await response.json()
+    where = f"{url}/v1/chat/completions"
+    async with aiohttp.ClientSession() as session, session.post(where, json=body) as response:
+        return await response.json()
 
 
 async def test_streamed_and_whole_are_the_same(smollm2):
@@ -122,8 +123,10 @@ async def test_log_probabilities(smollm2):
         found = (await answers(request))[0]
         assert "".join(request.cells.spell(one.token_id)[0] for one in found.logprobs) == found.content
         assert all(len(one.alternatives) == 2 and one.logprob == one.alternatives[0][1] for one in found.logprobs)
-        texts = upstream.complete(["The capital of France is", [504, 3575]], GenerationParams(max_tokens=2, logprobs=0))
-        assert all(len(one.logprobs) == 2 and not one.logprobs[0].alternatives for one in await answers(texts))
+        params = GenerationParams(max_tokens=2, logprobs=0)
+        for prompts in ({"texts": ["The capital of France is", "One, two,"]}, {"ids": [[504, 3575]]}):
+            found = await answers(upstream.complete(Continuation(params=params, **prompts)))
+            assert all(len(one.logprobs) == 2 and not one.logprobs[0].alternatives for one in found)
 
 
 async def test_what_does_not_fit(smollm2):
@@ -150,7 +153,7 @@ async def _busy(session: aiohttp.ClientSession, url: str) -> int:
 
 
 async def test_a_diffusion_model_is_taught_about(golden):
-    with served(golden / "gguf" / "llada-q8_0.gguf") as url:
-        with pytest.raises(WrongParadigmError, match="one token after another") as caught:
-            await ask(url, chat(max_tokens=4))
+    teaching = pytest.raises(ModelUnsupportedEngineError, match="one token after another")
+    with served(golden / "gguf" / "llada-q8_0.gguf") as url, teaching as caught:
+        await ask(url, chat(max_tokens=4))
     assert "unmask" in caught.value.hint

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.answers.reading import texts
 from tests.gateway.upstream.fake import chat, chunk, endpoint, usage
+from unmask.answers.chat import Continuation
 from unmask.answers.parser import AnswerParser
 from unmask.answers.parts import Content, Reasoning, ToolCall, ToolPiece, merged
 from unmask.answers.syntax import HERMES, THINK, AnswerSyntax
@@ -205,7 +206,9 @@ class TestCalls:
 
 class TestCounts:
     def test_in_the_last_chunk(self):
-        told = usage(7, 5, prompt_tokens_details={"cached_tokens": 3}, completion_tokens_details={"reasoning_tokens": 2})
+        told = usage(
+            7, 5, prompt_tokens_details={"cached_tokens": 3}, completion_tokens_details={"reasoning_tokens": 2}
+        )
         found = answer(chunk(reasoning="hm"), chunk(content="yes"), chunk("stop"), told)
         completion = found.completion
         assert (completion.prompt_tokens, completion.completion_tokens, completion.stats.cached) == (7, 5, 3)
@@ -264,14 +267,15 @@ class TestFinish:
         assert (found.content, found.completion.finish_reason, found.finish) == ("a ST", "timeout", "length")
 
 
-class TestSnapshots:
-    META = {"diffusion_meta": {"diffusion_content": True, "diffusion_progress": 0.0}}
+META = {"diffusion_meta": {"diffusion_content": True, "diffusion_progress": 0.0}}
 
+
+class TestSnapshots:
     def snapshots(self, *texts, finish="stop"):
         *noisy, last = texts
         return [
-            *(chunk(role="assistant", content=text, tool_calls=[]) | self.META for text in noisy),
-            chunk(finish, role="assistant", content=last, tool_calls=[]) | self.META,
+            *(chunk(role="assistant", content=text, tool_calls=[]) | META for text in noisy),
+            chunk(finish, role="assistant", content=last, tool_calls=[]) | META,
             chunk(finish),
         ]
 
@@ -295,7 +299,7 @@ class TestSnapshots:
 
     def test_arguments_are_added_once_and_the_text_comes_last(self):
         def told(piece, name=None):
-            return chunk(content="I lok", tool_calls=[call(piece, name, index=0)]) | self.META
+            return chunk(content="I lok", tool_calls=[call(piece, name, index=0)]) | META
 
         found = answer(
             told("", "weather"), told('{"city"'), told(': "Rome"}'), *self.snapshots("I look.", finish="tool_calls"),
@@ -309,7 +313,7 @@ class TestSnapshots:
         assert (found.completion.completion_tokens, found.completion.estimated) == (10, True)
 
     def test_cut_by_time_nothing_was_certain(self):
-        found = answer(chunk(content="noise") | self.META, snapshots=True, cut="timeout")
+        found = answer(chunk(content="noise") | META, snapshots=True, cut="timeout")
         assert (found.content, found.completion.finish_reason) == ("", "timeout")
 
     def test_stop_strings(self):
@@ -377,7 +381,9 @@ class TestLogprobs:
     def test_lists_of_text_completions(self):
         where = endpoint()
         cells = Spellings()
-        one = AnswerReader(ask_texts(["x"], GenerationParams(logprobs=1), where)[0], where.lane, cells)
+        one = AnswerReader(
+            ask_texts(Continuation(params=GenerationParams(logprobs=1), texts=["x"]), where)[0], where.lane, cells
+        )
         logprobs = {"tokens": ["a", "b"], "token_logprobs": [None, -0.5], "top_logprobs": [None, {"c": -2, "b": -0.5}]}
         choice = {"text": "ab", "index": 0, "finish_reason": "stop", "logprobs": logprobs}
         one.feed(decode_chunk(json.dumps({"choices": [choice]}).encode()))

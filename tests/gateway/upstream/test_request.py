@@ -8,7 +8,7 @@ from dataclasses import fields
 import pytest
 
 from tests.gateway.upstream.fake import chat, endpoint
-from unmask.answers.chat import template_call
+from unmask.answers.chat import Continuation, Length, template_call
 from unmask.answers.syntax import HERMES, AnswerSyntax
 from unmask.answers.tools import Tool, ToolChoice
 from unmask.errors import InvalidValueError, UnmaskError, UnsupportedValueError
@@ -25,6 +25,13 @@ SAID = {
     "rule": "threshold", "cache": "exact", "score": "margin", "end_tokens": "last", "service_class": "gold",
     "early_exit": True,
 }  # fmt: skip
+
+
+def texts(*prompts, params=None, kind="vllm", **more):
+    kept = "texts" if isinstance(prompts[0], str) else "ids"
+    return ask_texts(
+        Continuation(params=params or GenerationParams(), **{kept: list(prompts)}, **more), endpoint(kind=kind)
+    )
 
 
 def body(question=None, kind="vllm", **more):
@@ -224,36 +231,63 @@ class TestSnapshots:
         assert body(chat(frames=True), "remote", snapshots=True)["diffusing"] is True
         assert "diffusing" not in body(chat(), "remote", snapshots=True)
         with pytest.raises(UnsupportedValueError, match="canvas"):
-            ask_texts(["x"], GenerationParams(frames=True), endpoint(kind="remote"))
+            texts("x", params=GenerationParams(frames=True), kind="remote")
 
 
 class TestTexts:
     def test_a_request_for_each_copy_of_each_prompt(self):
-        asked = ask_texts(["a", "b"], GenerationParams(seed=1, logprobs=2), endpoint(), copies=2)
+        asked = texts("a", "b", params=GenerationParams(seed=1, logprobs=2), copies=2)
         bodies = [json.loads(one.body) for one in asked]
         assert [(one["prompt"], one["seed"], one["logprobs"]) for one in bodies] == [
             ("a", 1, 2), ("a", 2, 2), ("b", 1, 2), ("b", 2, 2)]  # fmt: skip
         assert {one.path for one in asked} == {"/completions"}
 
     def test_token_ids_are_for_engines(self):
-        assert json.loads(ask_texts([[1, 2]], GenerationParams(), endpoint())[0].body)["prompt"] == [1, 2]
+        assert json.loads(texts([1, 2])[0].body)["prompt"] == [1, 2]
         with pytest.raises(UnsupportedValueError) as caught:
-            ask_texts([[1]], GenerationParams(), endpoint(kind="remote"))
+            texts([1], kind="remote")
         assert caught.value.param == "prompt"
 
-    @pytest.mark.parametrize("prompts", [[""], [[]]])
-    def test_an_empty_prompt(self, prompts):
+    @pytest.mark.parametrize("prompt", ["", []])
+    def test_an_empty_prompt(self, prompt):
         with pytest.raises(InvalidValueError, match="empty"):
-            ask_texts(prompts, GenerationParams(), endpoint())
+            texts(prompt)
 
     def test_schemas(self):
         params = GenerationParams(json_schema=SCHEMA)
-        sent = {kind: json.loads(ask_texts(["x"], params, endpoint(kind=kind))[0].body) for kind in KINDS[:3]}
+        sent = {kind: json.loads(texts("x", params=params, kind=kind)[0].body) for kind in KINDS[:3]}
         assert sent["llama.cpp"]["json_schema"] == SCHEMA
         assert sent["vllm"]["structured_outputs"] == {"json": SCHEMA}
         assert json.loads(sent["sglang"]["json_schema"]) == SCHEMA
         with pytest.raises(UnsupportedValueError):
-            ask_texts(["x"], params, endpoint(kind="remote"))
+            texts("x", params=params, kind="remote")
+
+    def test_an_echo_is_not_to_be_had(self):
+        with pytest.raises(UnsupportedValueError) as caught:
+            texts("x", echo=True)
+        assert caught.value.param == "echo"
+
+    def test_without_a_limit_there_is_none(self):
+        assert json.loads(texts("x")[0].body)["max_tokens"] is None
+        assert "max_tokens" not in json.loads(texts("x", kind="llama.cpp")[0].body)
+
+
+class TestLength:
+    def test_an_answer_that_may_be_cut_to_what_fits(self):
+        asked = ask_chat(chat(max_tokens=99, length=Length()), endpoint())[0]
+        limited, unlimited = json.loads(asked.body), json.loads(asked.unlimited)
+        assert limited == unlimited | {"max_tokens": 99}
+        assert "max_tokens" not in unlimited
+        assert ask_chat(chat(max_tokens=99), endpoint())[0].unlimited is None
+        assert ask_chat(chat(length=Length(all=True)), endpoint())[0].unlimited is None
+
+    def test_a_context_of_the_clients_own(self):
+        question = chat(length=Length(context=2048))
+        for known in (None, 4096):
+            with pytest.raises(UnsupportedValueError) as caught:
+                ask_chat(question, endpoint(context_length=known))
+            assert caught.value.param == "context"
+        ask_chat(question, endpoint(context_length=2048))
 
 
 def test_log_probabilities_need_parts_that_the_lane_tells_apart():

@@ -10,10 +10,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.gateway.upstream.fake import (
-    BREAK, DONE, Script, answers, ask, chat, chunk, endpoint, event, fake, opened, stream, usage,
+    BREAK,
+    DONE,
+    Script,
+    answers,
+    ask,
+    chat,
+    chunk,
+    endpoint,
+    event,
+    fake,
+    opened,
+    stream,
+    usage,
 )  # fmt: skip
+from unmask.answers.chat import Continuation, Length
 from unmask.answers.parts import Content, Reasoning
 from unmask.errors import (
+    ContextLengthError,
     EngineCrashedError,
     EngineStalledError,
     EngineUnavailableError,
@@ -71,7 +85,9 @@ async def test_the_request():
 
 class TestOddServers:
     async def test_comments_and_names(self):
-        raw = b": hi\n\nevent: ping\n\n" + event(chunk(content="a")) + b"event: x\nid: 3\n" + event(chunk("stop")) + DONE
+        raw = (
+            b": hi\n\nevent: ping\n\n" + event(chunk(content="a")) + b"event: x\nid: 3\n" + event(chunk("stop")) + DONE
+        )
         assert (await ask(Script([raw])))[0].content == "a"
 
     @pytest.mark.parametrize("ending", [b"", b"data: [DONE]", b"data: [DONE]\n\n" + event(chunk(content="more"))])
@@ -92,7 +108,9 @@ class TestOddServers:
         assert (await ask(Script([stream(chunk(content="a"), chunk("stop"))], content_type="text/plain")))[0].content
 
     async def test_a_connection_that_is_left_open_after_the_end(self):
-        found = await ask(Script([stream(chunk(content="a"), chunk("stop"), done=False), 60]), patience=Patience(end=0.1))
+        found = await ask(
+            Script([stream(chunk(content="a"), chunk("stop"), done=False), 60]), patience=Patience(end=0.1)
+        )
         assert (found[0].content, found[0].completion.estimated) == ("a", True)
 
     async def test_a_break_after_the_end_loses_nothing_but_the_count(self):
@@ -133,12 +151,12 @@ class TestOddServers:
 class TestLosses:
     @pytest.mark.parametrize("last", [BREAK, b""])
     async def test_broken_off_within_the_answer(self, last):
-        async with fake(Script([event(chunk(content="a")), 0.05, last])) as server:
-            async with opened(endpoint(server.url)) as upstream:
-                with upstream.chat(chat()) as request:
-                    assert (await request.next())[1].parts == [Content("a")]
-                    with pytest.raises(EngineCrashedError, match=r"'my-lane' broke off within its answer"):
-                        await request.next()
+        script = Script([event(chunk(content="a")), 0.05, last])
+        async with fake(script) as server, opened(endpoint(server.url)) as upstream:
+            with upstream.chat(chat()) as request:
+                assert (await request.next())[1].parts == [Content("a")]
+                with pytest.raises(EngineCrashedError, match=r"'my-lane' broke off within its answer"):
+                    await request.next()
 
     async def test_broken_off_before(self):
         with pytest.raises(EngineCrashedError, match="before it answered"):
@@ -260,10 +278,37 @@ class TestSeveral:
 
         script = Script([stream(text("a"), text("b", "length"), usage(2, 2))])
         async with fake(script) as server, opened(endpoint(server.url)) as upstream:
-            found = await answers(upstream.complete(["x", "y"], GenerationParams(max_tokens=2)))
+            found = await answers(
+                upstream.complete(Continuation(params=GenerationParams(max_tokens=2), texts=["x", "y"]))
+            )
         assert [(one.content, one.finish) for one in found] == [("ab", "length")] * 2
         assert sorted(body["prompt"] for body in server.bodies) == ["x", "y"]
         assert server.paths == ["/v1/completions"] * 2
+
+
+class TestLength:
+    FULL = Script([json.dumps({"error": {"message": "too long", "code": "context_length_exceeded"}}).encode()],
+                  status=400, content_type="application/json")  # fmt: skip
+
+    async def test_what_does_not_fit_takes_the_room_there_is(self):
+        async with fake(self.FULL, WHOLE) as server, opened(endpoint(server.url)) as upstream:
+            await answers(upstream.chat(chat(max_tokens=9999, length=Length())))
+        assert [body.get("max_tokens") for body in server.bodies] == [9999, None]
+
+    async def test_a_prompt_that_does_not_fit(self):
+        async with fake(self.FULL) as server, opened(endpoint(server.url)) as upstream:
+            for question, sent in ((chat(max_tokens=9, length=Length()), 2), (chat(max_tokens=9), 3)):
+                with pytest.raises(ContextLengthError):
+                    await answers(upstream.chat(question))
+                assert len(server.bodies) == sent
+
+    async def test_the_prompts_tokens_are_known_as_soon_as_the_lane_tells(self):
+        first = chunk(content="a") | {"usage": {"prompt_tokens": 7, "completion_tokens": 1}}
+        async with fake(Script([0.05, event(first), 60])) as server, opened(endpoint(server.url)) as upstream:
+            with upstream.chat(chat()) as request:
+                assert request.prompt_tokens == 0
+                await request.next()
+                assert request.prompt_tokens == 7
 
 
 async def test_a_secret_is_not_sent_elsewhere():

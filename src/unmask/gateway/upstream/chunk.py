@@ -134,8 +134,9 @@ _DECODER = msgspec.json.Decoder(Chunk, strict=False)
 
 
 def decode_chunk(data: bytes) -> Chunk:
-    """Raises ``ValueError`` for what is no chunk. Halves of characters and numbers that are none, which servers in other
-    languages write as JSON, are understood as what they are: not there.
+    """Raises ``ValueError`` for what is no chunk.
+
+    Halves of characters, and numbers that are none, are no JSON, but servers write them: they are taken as not there.
     """
     try:
         return _DECODER.decode(data)

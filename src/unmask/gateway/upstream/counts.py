@@ -78,8 +78,13 @@ class Counts:
         return max(self._text_chunks, -(-self._text_bytes // _BYTES_A_TOKEN))
 
     @property
+    def told_prompt(self) -> int | None:
+        """Tokens of what was asked, if the lane told them."""
+        return self._prompt
+
+    @property
     def told_completion(self) -> int | None:
-        """The same, if the lane told it."""
+        """Tokens of the answer, if the lane told them."""
         return self._completion
 
     @property

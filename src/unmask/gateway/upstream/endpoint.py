@@ -18,7 +18,8 @@ class Endpoint:
     ``key_header``, to nobody else, and shown to nobody. ``snapshots``: it answers ``diffusing`` as Mercury does.
     ``tools``: it shows tools to the model. ``variables``: what its chat template reads, None if that is not known.
     ``syntax``: markers of reasoning and calls that it leaves in the content, so that they are read here;
-    ``opens_reasoning``: its prompts end inside a reasoning block.
+    ``opens_reasoning``: its prompts end inside a reasoning block. ``context_length``: the most tokens that prompt and
+    answer have there together, None if that is not known.
     """
 
     lane: str
@@ -32,6 +33,7 @@ class Endpoint:
     variables: frozenset[str] | None = None
     syntax: AnswerSyntax | None = None
     opens_reasoning: bool = False
+    context_length: int | None = None
 
     @property
     def headers(self) -> dict[str, str]:

@@ -16,10 +16,10 @@ from unmask.errors import (
     InvalidValueError,
     LaneKeyError,
     ModelNotFoundError,
+    ModelUnsupportedEngineError,
     QueueFullError,
     UnmaskError,
     UpstreamError,
-    WrongParadigmError,
 )
 from unmask.gateway.upstream.chunk import Chunk
 from unmask.gateway.upstream.endpoint import Endpoint
@@ -71,7 +71,7 @@ _ADDRESS = "Its address in this server's configuration may be wrong."
 # The first row that fits decides; {lane} is the lane, {told} what it says.
 TABLE: tuple[_Row, ...] = (
     _Row(
-        WrongParadigmError,
+        ModelUnsupportedEngineError,
         "Lane '{lane}' writes one token after another, and cannot do so with this model: {told}",
         _DIFFUSION,
         pattern=r"does not (support )?logits computation",

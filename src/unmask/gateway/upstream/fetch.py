@@ -9,7 +9,7 @@ from dataclasses import replace
 import aiohttp
 
 from unmask.answers.answer import Answer, AnswerDelta, LaneCompletion
-from unmask.errors import EngineCrashedError, EngineUnavailableError, UnmaskError, UpstreamError
+from unmask.errors import ContextLengthError, EngineCrashedError, EngineUnavailableError, UnmaskError, UpstreamError
 from unmask.events import FinishReason
 from unmask.gateway.upstream.chunk import Chunk, decode_chunk
 from unmask.gateway.upstream.endpoint import Endpoint, Patience
@@ -37,6 +37,11 @@ class Fetch:
         self._reader = AnswerReader(asked, endpoint.lane, spellings)
         self._snapshots = 0
 
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens of the prompt; 0 as long as the lane has not told."""
+        return self._reader.told_prompt
+
     async def deltas(self, session: aiohttp.ClientSession) -> AsyncGenerator[AnswerDelta]:
         """All deltas, the answer with the last. Raises an error of the catalogue. To be closed when it is left: that
         closes the connection, which tells the lane to stop.
@@ -44,7 +49,7 @@ class Fetch:
         response: aiohttp.ClientResponse | None = None
         cut_by: FinishReason | None = None
         try:
-            response = await self._open(session)
+            response = await self._fitting(session)
             async with aclosing(self._chunks(response)) as chunks:
                 async for chunk in chunks:
                     news = self._reader.feed(chunk)
@@ -62,10 +67,20 @@ class Fetch:
         news, answer = self._reader.end(cut_by)
         yield self._delta(news, answer)
 
-    async def _open(self, session: aiohttp.ClientSession) -> aiohttp.ClientResponse:
+    async def _fitting(self, session: aiohttp.ClientSession) -> aiohttp.ClientResponse:
+        """The response, of an answer that may take all the room there is if it may not be as long as was asked."""
+        self._watch.start()
+        try:
+            return await self._open(session, self._asked.body)
+        except ContextLengthError:
+            if self._asked.unlimited is None:
+                raise
+            return await self._open(session, self._asked.unlimited)
+
+    async def _open(self, session: aiohttp.ClientSession, body: bytes) -> aiohttp.ClientResponse:
         """The response, once its head is there. Raises what it says if it is no answer."""
         url = self._endpoint.base_url.rstrip("/") + self._asked.path
-        sending = session.post(url, data=self._asked.body, headers=self._endpoint.headers, allow_redirects=False)
+        sending = session.post(url, data=body, headers=self._endpoint.headers, allow_redirects=False)
         try:
             response = await self._watch.wait(sending)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
@@ -82,8 +97,8 @@ class Fetch:
         self._watch.accepted()
         try:
             if response.status != 200:
-                body = await self._body(response, _MOST_ERROR, whole=False)
-                raise failure_of(told_by_response(response.status, response.headers, body), self._endpoint)
+                said = await self._body(response, _MOST_ERROR, whole=False)
+                raise failure_of(told_by_response(response.status, response.headers, said), self._endpoint)
         except BaseException:
             response.close()
             raise

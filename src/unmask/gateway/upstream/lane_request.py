@@ -21,22 +21,25 @@ _MOST_UNREAD = 16  # deltas: a slow reader slows the lane down, it does not fill
 class LaneRequest:
     """Runs each of ``asked`` and gives their deltas as they come: ``with request: ... await request.next()``.
 
-    ``cells`` spells the tokens in log-probabilities and frames. Leaving the context closes all connections at once.
+    ``cells`` spell the tokens in log-probabilities and frames. Leaving the context closes all connections at once.
     """
 
     def __init__(
-        self, session: aiohttp.ClientSession, endpoint: Endpoint, asked: Sequence[Asked], patience: Patience
+        self,
+        session: aiohttp.ClientSession,
+        endpoint: Endpoint,
+        asked: Sequence[Asked],
+        patience: Patience,
+        cells: Spellings,
     ) -> None:
         self._session = session
-        self._endpoint = endpoint
-        self._asked = asked
-        self._patience = patience
+        self._fetches = [Fetch(endpoint, one, patience, cells) for one in asked]
         self._deltas: asyncio.Queue[tuple[int, AnswerDelta | Exception]] = asyncio.Queue(_MOST_UNREAD)
         self._tasks: list[asyncio.Task[None]] = []
-        self.cells = Spellings()
+        self.cells = cells
 
     def __len__(self) -> int:
-        return len(self._asked)
+        return len(self._fetches)
 
     def __enter__(self) -> Self:
         self.start()
@@ -45,9 +48,14 @@ class LaneRequest:
     def __exit__(self, *error: object) -> None:
         self.close()
 
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens of the first prompt; 0 as long as the lane has not told."""
+        return self._fetches[0].prompt_tokens
+
     def start(self) -> None:
         """Send all requests."""
-        self._tasks = [asyncio.create_task(self._run(number, asked)) for number, asked in enumerate(self._asked)]
+        self._tasks = [asyncio.create_task(self._run(number, fetch)) for number, fetch in enumerate(self._fetches)]
 
     async def next(self) -> tuple[int, AnswerDelta]:
         """The next delta, waited for, and its request's number. Raises the error that ended a request.
@@ -64,8 +72,7 @@ class LaneRequest:
         for task in self._tasks:
             task.cancel()
 
-    async def _run(self, number: int, asked: Asked) -> None:
-        fetch = Fetch(self._endpoint, asked, self._patience, self.cells)
+    async def _run(self, number: int, fetch: Fetch) -> None:
         try:
             async with aclosing(fetch.deltas(self._session)) as deltas:
                 async for delta in deltas:

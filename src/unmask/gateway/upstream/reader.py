@@ -74,6 +74,11 @@ class AnswerReader:
         return self._finish is not None
 
     @property
+    def told_prompt(self) -> int:
+        """Tokens of the prompt; 0 as long as the lane has not told."""
+        return self._counts.told_prompt or 0
+
+    @property
     def stopped(self) -> bool:
         """Whether a stop string has ended the text: the lane may be left."""
         return bool(self._content.met or self._thought.met)

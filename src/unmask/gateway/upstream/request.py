@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 
-from unmask.answers.chat import Chat
+from unmask.answers.chat import Chat, Continuation, Length
 from unmask.answers.reading import VERBATIM, Reading
 from unmask.answers.syntax import NO_SYNTAX
 from unmask.answers.tools import Tool, check_tools, forced_schema
@@ -28,13 +27,16 @@ _PLAIN = ("max_tokens", "temperature", "top_p", "min_tokens", "ignore_eos")  # a
 class Asked:
     """One request to a lane, and how its answer is to be read.
 
-    ``body``: its JSON. ``prompt_bytes``: how long what is asked is, for a lane that does not count tokens. ``stop``
-    strings end the text whether the lane was told of them or not. ``logprobs``: how many alternatives were asked for
-    with each token. ``timeout`` in seconds. ``applied``: what the lane was told, as users name it.
+    ``body``: its JSON. ``unlimited``: the same without ``max_tokens``, for an answer that is to be cut to what fits; it
+    is sent if the lane says that it has no room for as many. ``prompt_bytes``: how long what is asked is, for a lane
+    that does not count tokens. ``stop`` strings end the text whether the lane was told of them or not. ``logprobs``:
+    how many alternatives were asked for with each token. ``timeout`` in seconds. ``applied``: what the lane was told,
+    as users name it.
     """
 
     path: str
     body: bytes
+    unlimited: bytes | None
     prompt_bytes: int
     reading: Reading
     stop: tuple[str, ...]
@@ -51,6 +53,7 @@ def ask_chat(chat: Chat, endpoint: Endpoint) -> list[Asked]:
     """
     params = chat.params
     check_params(params, endpoint)
+    _check_length(chat.length, endpoint)
     check_tools(chat.tools, chat.choice)
     _check_chat(chat, endpoint)
     fields = {
@@ -72,32 +75,53 @@ def ask_chat(chat: Chat, endpoint: Endpoint) -> list[Asked]:
         forced=forced,
     )
     told = {name: value for name, value in (("thinking", chat.thinking), ("effort", chat.effort)) if value is not None}
-    return [_asked("/chat/completions", fields, reading, params, endpoint, copy, told) for copy in range(chat.copies)]
+    asked = [_asked("/chat/completions", fields, reading, params, endpoint, copy, told) for copy in range(chat.copies)]
+    return asked if chat.length is None or params.max_tokens is None else list(map(_with_unlimited, asked))
 
 
-def ask_texts(
-    prompts: Sequence[str] | Sequence[list[int]], params: GenerationParams, endpoint: Endpoint, copies: int = 1
-) -> list[Asked]:
-    """A request for each copy of each of ``prompts``, texts or token ids, that are to be gone on with; copies of a
-    prompt stand next to each other. Raises what ``ask_chat`` raises.
+def ask_texts(continuation: Continuation, endpoint: Endpoint) -> list[Asked]:
+    """A request for each copy of each prompt of ``continuation``; copies of a prompt stand next to each other. Raises
+    what ``ask_chat`` raises.
     """
+    params = continuation.params
     check_params(params, endpoint)
-    if params.frames:
-        raise UnsupportedValueError(
-            f"'frames' are understood by lane '{endpoint.lane}' in chats only.", hint="Ask in a chat.", param="frames"
-        )
-    if not all(prompts):
-        raise InvalidValueError("The prompt is empty.", hint="Give at least one token.", param="prompt")
-    if any(not isinstance(prompt, str) for prompt in prompts):
-        check_taken("token ids", endpoint, "prompt")
+    _check_texts(continuation, endpoint)
     fields = form_fields(params, endpoint, chat=False)
     if params.logprobs is not None:
         fields["logprobs"] = _alternatives(params.logprobs, endpoint)
+    if endpoint.kind == "vllm" and params.max_tokens is None:
+        fields["max_tokens"] = None  # else it takes 16; None is all the room there is
     return [
         _asked("/completions", {"prompt": prompt, **fields}, VERBATIM, params, endpoint, copy, {})
-        for prompt in prompts
-        for copy in range(copies)
+        for prompt in (*continuation.texts, *continuation.ids)
+        for copy in range(continuation.copies)
     ]
+
+
+def _check_texts(continuation: Continuation, endpoint: Endpoint) -> None:
+    _check_length(continuation.length, endpoint)
+    if continuation.params.frames:
+        raise UnsupportedValueError(
+            f"'frames' are understood by lane '{endpoint.lane}' in chats only.", hint="Ask in a chat.", param="frames"
+        )
+    if continuation.echo:
+        check_taken("echo", endpoint)
+    if continuation.ids:
+        check_taken("token ids", endpoint, "prompt")
+    if not all(continuation.texts) or not all(continuation.ids):
+        raise InvalidValueError("The prompt is empty.", hint="Give at least one token.", param="prompt")
+
+
+def _check_length(length: Length | None, endpoint: Endpoint) -> None:
+    """The client's own context can only be kept to where the lane's is no larger: nobody counts the prompt here."""
+    if length is None or length.context is None:
+        return
+    if endpoint.context_length is None or length.context < endpoint.context_length:
+        raise UnsupportedValueError(
+            f"'context' is {length.context}; lane '{endpoint.lane}' has a context of its own.",
+            hint="Leave it out, or limit 'max_tokens'.",
+            param="context",
+        )
 
 
 def _asked(
@@ -118,6 +142,7 @@ def _asked(
     return Asked(
         path=path,
         body=msgspec.json.encode(body),
+        unlimited=None,
         prompt_bytes=len(msgspec.json.encode(asking)),
         reading=reading,
         stop=params.stop or (),
@@ -127,6 +152,12 @@ def _asked(
         timeout=None if params.timeout_ms is None else params.timeout_ms / 1000,
         applied=applied,
     )
+
+
+def _with_unlimited(asked: Asked) -> Asked:
+    body = msgspec.json.decode(asked.body)
+    del body["max_tokens"]
+    return replace(asked, unlimited=msgspec.json.encode(body))
 
 
 def _streaming(endpoint: Endpoint) -> dict[str, Any]:

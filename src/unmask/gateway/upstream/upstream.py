@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
 import aiohttp
 
-from unmask.answers.chat import Chat
+from unmask.answers.chat import Chat, Continuation
 from unmask.gateway.upstream.endpoint import Endpoint, Patience
 from unmask.gateway.upstream.lane_request import LaneRequest
-from unmask.gateway.upstream.request import ask_chat, ask_texts
-from unmask.params import GenerationParams
+from unmask.gateway.upstream.request import Asked, ask_chat, ask_texts
+from unmask.gateway.upstream.spellings import Spellings
 
 
 class Upstream:
@@ -28,16 +27,18 @@ class Upstream:
             cookie_jar=aiohttp.DummyCookieJar(),
         )
 
-    def chat(self, chat: Chat) -> LaneRequest:
-        """The request for ``chat``, checked and not yet sent. Raises what ``ask_chat`` raises."""
-        return LaneRequest(self._session, self.endpoint, ask_chat(chat, self.endpoint), self._patience)
+    def chat(self, chat: Chat, cells: Spellings | None = None) -> LaneRequest:
+        """The request for ``chat``, checked and not yet sent. ``cells`` are to learn the texts of its tokens. Raises
+        what ``ask_chat`` raises.
+        """
+        return self._request(ask_chat(chat, self.endpoint), cells)
 
-    def complete(
-        self, prompts: Sequence[str] | Sequence[list[int]], params: GenerationParams, copies: int = 1
-    ) -> LaneRequest:
-        """The request to go on with ``prompts``, ``copies`` times each. Raises what ``ask_texts`` raises."""
-        asked = ask_texts(prompts, params, self.endpoint, copies)
-        return LaneRequest(self._session, self.endpoint, asked, self._patience)
+    def complete(self, continuation: Continuation, cells: Spellings | None = None) -> LaneRequest:
+        """The same for prompts to go on with. Raises what ``ask_texts`` raises."""
+        return self._request(ask_texts(continuation, self.endpoint), cells)
+
+    def _request(self, asked: list[Asked], cells: Spellings | None) -> LaneRequest:
+        return LaneRequest(self._session, self.endpoint, asked, self._patience, cells or Spellings())
 
     async def close(self) -> None:
         """Close all connections."""

@@ -21,11 +21,14 @@ class Watch:
         self._lane = lane
         self._patience = patience
         self._timeout = timeout
-        self._started = time.monotonic()
+        self._started = self._progress = time.monotonic()
         self._accepted: float | None = None
         self._first: float | None = None
-        self._progress = self._started
         self._allowed = patience.begin
+
+    def start(self) -> None:
+        """The request is sent."""
+        self._started = self._progress = time.monotonic()
 
     async def wait(self, awaitable: Awaitable[T]) -> T:
         """What ``awaitable`` gives. Raises ``TimeoutError`` once the lane has got nowhere for too long."""
