@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import aiohttp
 import pytest
 
-from tests.gateway.upstream.fake import HI, answers, chat, endpoint, opened
+from tests.gateway.upstream.fake import HI, answers, chat, opened
 from tests.serving.processes import serve
 from unmask.answers.chat import Continuation
 from unmask.answers.tools import Tool, ToolChoice

@@ -114,6 +114,10 @@ class TestStops:
         found = answer(*(chunk(content=c) for c in "ab ST STxSTOP and more"), question=chat(stop=("STOP",)))
         assert (found.content, found.finish, found.completion.stopped_by) == ("ab ST STx", "stop", "STOP")
 
+    def test_the_first_of_several_counts(self):
+        found = answer(chunk(content="a one two"), question=chat(stop=("two", "one")))
+        assert (found.content, found.completion.stopped_by) == ("a ", "one")
+
     def test_it_does_not_go_over_parts(self):
         found = answer(chunk(content="aST"), chunk(reasoning="x"), chunk(content="OP"), chunk("stop"),
                        question=chat(stop=("STOP",)))  # fmt: skip
@@ -154,6 +158,10 @@ class TestCalls:
         assert calls_of([call("{}", "f", index=0, id="a")], [call("{}", "g", index=0, id="b")]) == [
             ("f", "{}"), ("g", "{}")]  # fmt: skip
         assert calls_of([call("{}", "f", index=0)], [call("{}", "f", index=0)]) == [("f", "{}"), ("f", "{}")]
+
+    def test_another_id_is_another_call_whatever_came_before(self):
+        assert calls_of([call("", "f", index=0, id="a")], [call("{}", "g", index=0, id="b")]) == [
+            ("f", "{}"), ("g", "{}")]  # fmt: skip
 
     def test_id_and_name_on_every_delta(self):
         deltas = [[call(piece, "f", index=0, id="a")] for piece in ('{"x"', ": ", "1}")]
