@@ -222,6 +222,9 @@ class TestCounts:
         assert (completion.prompt_tokens, completion.completion_tokens, completion.stats.cached) == (7, 5, 3)
         assert (found.reasoning_tokens, completion.estimated) == (2, False)
 
+    def test_of_reasoning_as_sglang_tells_them(self):
+        assert answer(chunk(reasoning="a b c d"), chunk("stop"), usage(1, 9, reasoning_tokens=4)).reasoning_tokens == 4
+
     def test_with_each_chunk(self):
         chunks = [chunk(reasoning="a b c"), chunk(reasoning="d"), chunk(content="yes"), chunk("stop")]
         counts = [3, 5, 6, 7]

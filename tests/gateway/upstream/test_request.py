@@ -202,9 +202,9 @@ class TestConversation:
 
 class TestThinking:
     def test_engines_are_told_by_the_template(self):
-        assert body(chat(thinking=False))["chat_template_kwargs"] == {"enable_thinking": False}
+        assert body(chat(thinking=False))["chat_template_kwargs"] == {"enable_thinking": False, "thinking": False}
         told = body(chat(thinking=True, effort="low"), "llama.cpp")["chat_template_kwargs"]
-        assert told == {"enable_thinking": True, "reasoning_effort": "low"}
+        assert told == {"enable_thinking": True, "thinking": True, "reasoning_effort": "low"}
 
     def test_others_by_an_effort(self):
         assert body(chat(thinking=True, effort="low"), "remote")["reasoning_effort"] == "low"
@@ -223,7 +223,8 @@ class TestThinking:
         body(chat(thinking=False), **nothing)
         with pytest.raises(UnsupportedValueError):
             body(chat(thinking=False), opens_reasoning=True, **nothing)
-        body(chat(thinking=True), kind="llama.cpp", variables=frozenset(["enable_thinking"]))
+        for known in ("enable_thinking", "thinking"):
+            body(chat(thinking=True), kind="llama.cpp", variables=frozenset([known]))
 
 
 class TestSnapshots:

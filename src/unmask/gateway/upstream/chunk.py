@@ -89,12 +89,13 @@ class Details(Struct):
 
 
 class UsageTold(Struct):
-    """Token counts."""
+    """Token counts. SGLang has those of reasoning here."""
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     prompt_tokens_details: Details | None = None
     completion_tokens_details: Details | None = None
+    reasoning_tokens: int | None = None
 
 
 class Timings(Struct):

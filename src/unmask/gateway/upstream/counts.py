@@ -57,8 +57,9 @@ class Counts:
         self._completion = _positive(usage.completion_tokens) or self._completion
         if usage.prompt_tokens_details is not None:
             self.cached = _positive(usage.prompt_tokens_details.cached_tokens) or 0
-        if usage.completion_tokens_details is not None:
-            self._reasoning = _positive(usage.completion_tokens_details.reasoning_tokens)
+        details = usage.completion_tokens_details
+        told = usage.reasoning_tokens if details is None else details.reasoning_tokens
+        self._reasoning = _positive(told) or self._reasoning
 
     @property
     def estimated(self) -> bool:

@@ -20,6 +20,7 @@ from unmask.params import CONSTRAINTS, GenerationParams
 
 _NO_PARAMETERS = {"type": "object", "properties": {}}
 _SEEDS = 2**32 - 1  # the last one of 32 bits means "any" to llama.cpp
+_THINKING = ("enable_thinking", "thinking")  # what templates call it
 _PLAIN = ("max_tokens", "temperature", "top_p", "min_tokens", "ignore_eos")  # as they are
 
 
@@ -233,7 +234,7 @@ def _thinking_fields(chat: Chat, endpoint: Endpoint) -> dict[str, Any]:
         return {} if effort is None else {"reasoning_effort": effort}
     variables: dict[str, Any] = {}
     if chat.thinking is not None:
-        variables["enable_thinking"] = chat.thinking
+        variables |= dict.fromkeys(_THINKING, chat.thinking)
     if chat.effort is not None:
         variables["reasoning_effort"] = chat.effort
     return {"chat_template_kwargs": variables} if variables else {}
@@ -280,10 +281,10 @@ def _check_thinking(chat: Chat, endpoint: Endpoint) -> None:
     # not mean anything: it is on or off.
     thinking = chat.thinking is not None and (chat.thinking or endpoint.opens_reasoning)
     effort = chat.effort is not None and chat.thinking is None
-    for name, variable, asked in (("thinking", "enable_thinking", thinking), ("effort", "reasoning_effort", effort)):
-        if asked and variable not in endpoint.variables:
+    for name, variables, asked in (("thinking", _THINKING, thinking), ("effort", ("reasoning_effort",), effort)):
+        if asked and endpoint.variables.isdisjoint(variables):
             raise UnsupportedValueError(
-                f"The chat template of this model on lane '{endpoint.lane}' does not read '{variable}'.",
+                f"The chat template of this model on lane '{endpoint.lane}' does not read '{variables[0]}'.",
                 hint=f"Leave '{name}' out.",
                 param=name,
             )
