@@ -186,6 +186,23 @@ class TestCalls:
         with pytest.raises(UpstreamError, match="my-lane"):
             calls_of(*deltas)
 
+    def test_its_pieces_stand_in_a_row(self):
+        """Dialects tell calls one by one: what comes within one waits for its end."""
+        found = answer(
+            chunk(content="a", tool_calls=[call('{"x"', "f", index=0)]), chunk(content="b"), chunk(reasoning="c"),
+            chunk(tool_calls=[call(": 1}", index=0)]), chunk(content="d"), chunk(tool_calls=[call("", "g", index=1)]),
+            chunk(content="e"), chunk(tool_calls=[call("", index=1)]), chunk("stop"), question=chat(tools=[WEATHER]),
+        )  # fmt: skip
+        f, g = ToolPiece(0, '{"x": 1}', "f"), ToolPiece(1, "{}", "g")
+        assert found.parts == [Content("a"), f, Content("b"), Reasoning("c"), Content("d"), g, Content("e")]
+        with pytest.raises(UpstreamError, match="after its end"):
+            answer(chunk(tool_calls=[call("{}", "f", index=0)]), chunk(content="a"),
+                   chunk(tool_calls=[call("x", index=0)]), question=chat(tools=[WEATHER]))  # fmt: skip
+
+    def test_one_without_arguments_that_was_cut(self):
+        found = answer(chunk(tool_calls=[call("", "f", index=0)]), chunk("length"), question=chat(tools=[WEATHER]))
+        assert (found.tool_calls, found.finish, found.broken_off) == ([ToolCall("f", "")], "length", True)
+
     def test_one_call_and_no_more(self):
         deltas = [[call("{}", "f", index=0, id="a")], [call("{}", "g", index=1, id="b")]]
         assert calls_of(*deltas, one_call=True) == [("f", "{}")]

@@ -292,7 +292,8 @@ class TestLength:
 
     async def test_what_does_not_fit_takes_the_room_there_is(self):
         async with fake(self.FULL, WHOLE) as server, opened(endpoint(server.url)) as upstream:
-            await answers(upstream.chat(chat(max_tokens=9999, length=Length())))
+            found = await answers(upstream.chat(chat(max_tokens=9999, seed=1, length=Length())))
+        assert found[0].completion.applied == {"seed": 1}
         assert [body.get("max_tokens") for body in server.bodies] == [9999, None]
 
     async def test_a_prompt_that_does_not_fit(self):

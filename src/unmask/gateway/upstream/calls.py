@@ -37,7 +37,7 @@ class CallReader:
 
     Without an index, a delta with a name or a new id begins a call, any other goes on with the last. With one and the
     same index for all calls, as some servers have it, one with another id, or with a name after complete arguments,
-    begins a call too. A call without arguments is given ``{}`` once it is over.
+    begins a call too.
     """
 
     def __init__(self, numbers: Iterator[int]) -> None:
@@ -51,24 +51,20 @@ class CallReader:
         function = call.function
         name = (function and function.name) or None
         arguments = _text(function.arguments if function else None)
-        pieces: list[ToolPiece] = []
         if self._open is None or self._begins(self._open, call, name):
-            pieces += self.end()
+            self.end()
             if call.index is not None:
                 if name is None and call.index in self._seen:
                     raise CallError("more of a call came after another one had begun")
                 self._seen.add(call.index)
             self._open = _Open(call.index, call.id, None)
-        return pieces + self._go_on(self._open, name, arguments)
+        return self._go_on(self._open, name, arguments)
 
-    def end(self) -> list[ToolPiece]:
+    def end(self) -> None:
         """The call at hand is over. Raises ``CallError`` if it had no name."""
         call, self._open = self._open, None
         if call is not None and call.name is None:
             raise CallError("a call has no name")
-        if call is None or any(piece.strip() for piece in call.pieces):
-            return []
-        return [ToolPiece(call.number, "{}")]
 
     def _begins(self, last: _Open, call: Call, name: str | None) -> bool:
         """Whether ``call`` is another one than the ``last``."""
@@ -81,7 +77,7 @@ class CallReader:
         return is_object(last.arguments) or (call.index is None and not call.id)
 
     def _go_on(self, call: _Open, name: str | None, arguments: str) -> list[ToolPiece]:
-        """``arguments`` that come before the name wait for it."""
+        """What is added to ``call``; ``arguments`` that come before the name wait for it."""
         call.pieces.append(arguments)
         if call.name is not None:
             return [ToolPiece(call.number, arguments)] if arguments else []

@@ -33,6 +33,7 @@ class Fetch:
         self._endpoint = endpoint
         self._lane = endpoint.lane
         self._asked = asked
+        self._applied = asked.applied
         self._watch = Watch(endpoint.lane, patience, asked.timeout)
         self._reader = AnswerReader(asked, endpoint.lane, spellings)
         self._snapshots = 0
@@ -75,6 +76,7 @@ class Fetch:
         except ContextLengthError:
             if self._asked.unlimited is None:
                 raise
+            self._applied = {name: value for name, value in self._applied.items() if name != "max_tokens"}
             return await self._open(session, self._asked.unlimited)
 
     async def _open(self, session: aiohttp.ClientSession, body: bytes) -> aiohttp.ClientResponse:
@@ -189,7 +191,7 @@ class Fetch:
             stats.forwards, stats.blocks = self._snapshots, 1  # a frame says how far it has come
         if answer is not None and isinstance(answer.completion, LaneCompletion):
             stats.cached = answer.completion.stats.cached
-            answer = replace(answer, completion=replace(answer.completion, stats=stats))
+            answer = replace(answer, completion=replace(answer.completion, stats=stats, applied=self._applied))
         return AnswerDelta(news.parts, stats, news.frame, news.logprobs, answer, news.runs)
 
 

@@ -17,6 +17,7 @@ from unmask.gateway.upstream.counts import Counts
 from unmask.gateway.upstream.finishes import finish_of
 from unmask.gateway.upstream.logprobs import ContentLogprobs
 from unmask.gateway.upstream.request import Asked
+from unmask.gateway.upstream.rows import CallRows
 from unmask.gateway.upstream.spellings import MASK, Spellings
 from unmask.gateway.upstream.stops import StopScanner
 
@@ -56,6 +57,7 @@ class AnswerReader:
         self._numbers = count()
         self._calls = CallReader(self._numbers)
         self._parsed: dict[int, int] = {}  # the numbers of the calls that the parser found, by its own
+        self._rows = CallRows()
         self._counts = Counts(asked.prompt_bytes)
         self._logprobs = None if asked.logprobs is None else ContentLogprobs(asked.logprobs, spellings)
         self._whole = AnswerBuilder()
@@ -91,7 +93,7 @@ class AnswerReader:
             self._counts.read(chunk)
             return News([], None, None, [], progress=False)
         with self._making_sense():
-            found = self._read_snapshot(delta) if chunk.snapshot else self._read(delta, choice)
+            found = self._rows.put(self._read_snapshot(delta) if chunk.snapshot else self._read(delta, choice))
         self.begun = self.begun or bool(delta.text or delta.thought or delta.tool_calls)
         frame, progress = None, bool(delta.text or delta.thought or delta.tool_calls or choice.finish_reason)
         if chunk.snapshot:
@@ -115,18 +117,20 @@ class AnswerReader:
             raise UpstreamError(
                 f"Lane '{self._lane}' answered with nothing.", hint="See its log; is it a server of OpenAI's API?"
             )
-        found: list[Part] = []
-        if self._snapshot and cut is None:
-            found += self._text(self._snapshot)
-        found += self._close_content() + self._close_thought()
-        if self._parser is not None:
-            found += self._numbered(self._parser.finish())
-        if cut is None:
-            with self._making_sense():
-                found += self._calls.end()
-        news = self._news(found, None, True, last=True)
+        rest = self._rest(snapshot=cut is None)
         finish = "stop" if self.stopped else cut or self._finish or "stop"
+        with self._making_sense():
+            if cut is None:
+                self._calls.end()
+            found = self._rows.put(rest) + self._rows.end(whole=finish == "stop")
+        news = self._news(found, None, True, last=True)
         return news, self._answer(finish)
+
+    def _rest(self, *, snapshot: bool) -> list[Part]:
+        """What was held back, and the last ``snapshot``, if there is one and it is certain."""
+        found = self._text(self._snapshot) if self._snapshot and snapshot else []
+        found += self._close_content() + self._close_thought()
+        return found if self._parser is None else found + self._numbered(self._parser.finish())
 
     def _read(self, delta: Delta, choice: Choice) -> list[Part]:
         found: list[Part] = []
@@ -246,7 +250,7 @@ class AnswerReader:
             logprobs=None if self._logprobs is None else self._logprobs.all,
             completion=completion,
             parts=merged(self._parts),
-            broken_off=bool(calls) and not self._dropping and not is_object(calls[-1].arguments or "{}"),
+            broken_off=bool(calls) and not self._dropping and not is_object(calls[-1].arguments),
         )
 
 
