@@ -128,6 +128,7 @@ class TestOddServers:
             (Script([DONE]), "with nothing"),
             (Script([b"{}"], content_type="application/json"), "with nothing"),
             (Script([b"\xff\xfe"], content_type="application/json"), "no chunk"),
+            (Script([b'{"error": {"message": "no stream"}}'], content_type="application/json"), "no stream"),
             (Script([event(chunk(content=3, tool_calls="x"))]), "no chunk"),
         ],
     )
@@ -248,6 +249,16 @@ class TestLeaving:
                 await asyncio.sleep(0.2)
                 assert request._deltas.qsize() <= 16
             await asyncio.wait_for(server.left.wait(), 1)
+
+    async def test_the_time_of_a_slow_reader_is_not_the_lanes(self):
+        """All but the last event fill what may be unread; the time in which that one waits is not held against it."""
+        script = Script([*[event(chunk(content="x"))] * 18, 0.7, stream(chunk("stop"))])
+        async with fake(script) as server, opened(endpoint(server.url), Patience(stall=0.4)) as upstream:
+            with upstream.chat(chat()) as request:
+                await request.next()
+                await asyncio.sleep(0.6)
+                while (await request.next())[1].answer is None:
+                    pass
 
     async def test_before_it_was_sent(self):
         async with fake(WHOLE) as server, opened(endpoint(server.url)) as upstream:

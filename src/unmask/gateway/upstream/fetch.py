@@ -57,7 +57,8 @@ class Fetch:
                     if news.progress:
                         self._watch.progress(shown=bool(news.parts), over=self._reader.finished)
                     if news:
-                        yield self._delta(news)
+                        with self._watch.paused():
+                            yield self._delta(news)
                     if self._reader.stopped:
                         break
         except TimeoutError:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from unmask.errors import EngineStalledError, QueueTimeoutError
@@ -45,6 +46,13 @@ class Watch:
         self._allowed = self._patience.end if over else self._patience.stall
         if shown and self._first is None:
             self._first = self._progress
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """The lane is not listened to meanwhile, so that it cannot get anywhere."""
+        began = time.monotonic()
+        yield
+        self._progress += time.monotonic() - began
 
     @property
     def timed_out(self) -> bool:
