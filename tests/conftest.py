@@ -9,10 +9,13 @@ import hypothesis
 import pytest
 import torch
 
+from tests import fetch_models
+
 ROOT = Path(__file__).parents[1]
 SHARED = Path(os.environ.get("UNMASK_SHARED", ROOT.parent / "shared"))
 GOLDEN = Path(os.environ.get("UNMASK_GOLDEN", SHARED / "golden"))
 TRIAL = SHARED / "tiny-trial"
+SMOLLM2 = Path(os.environ.get("UNMASK_SMOLLM2", fetch_models.SMOLLM2))
 
 torch.set_num_threads(1)
 
@@ -35,3 +38,11 @@ def trial() -> Path:
     if not TRIAL.is_dir():
         pytest.skip(f"no trial checkpoint at {TRIAL}; set UNMASK_SHARED")
     return TRIAL
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> Path:
+    """A small autoregressive model, as a GGUF file."""
+    if not SMOLLM2.is_file():
+        pytest.skip(f"no model at {SMOLLM2}; run python -m tests.fetch_models, or set UNMASK_SMOLLM2")
+    return SMOLLM2

@@ -58,7 +58,8 @@ def gguf_file(architecture: str, *, name: str = "model.gguf", tensors: bool = Tr
         path.mkdir()
         writer = gguf.GGUFWriter(path / name, architecture)
         for key, value in keys.items():
-            add = {bool: writer.add_bool, int: writer.add_uint32, str: writer.add_string}[type(value)]
+            kinds = {bool: writer.add_bool, int: writer.add_uint32, str: writer.add_string, list: writer.add_array}
+            add = kinds[type(value)]
             add(key.replace("__", "."), value)
         if tensors:
             writer.add_tensor("token_embd.weight", np.zeros((4, 32), np.float32))

@@ -160,6 +160,22 @@ def _add_tensor(writer: gguf.GGUFWriter, name: str, tensor: np.ndarray, file_typ
         writer.add_tensor(name, gguf.quants.quantize(tensor, kind), raw_dtype=kind)
 
 
+def relabelled(source: Path, target: Path, arch: str) -> Path:
+    """Write the GGUF file ``source`` as if its architecture were ``arch``, with no trace of diffusion."""
+    reader = gguf.GGUFReader(source)
+    old = reader.fields["general.architecture"].contents()
+    writer = gguf.GGUFWriter(target, arch)
+    traces = ("GGUF.", "general.architecture", "diffusion.", f"{old}.attention.causal", "tokenizer.ggml.mask_token_id")
+    for name, field in reader.fields.items():
+        if not name.startswith(traces):
+            key = name.replace(f"{old}.", f"{arch}.", 1) if name.startswith(f"{old}.") else name
+            writer.add_key_value(key, field.contents(), field.types[0], field.types[1] if field.types[1:] else None)
+    for tensor in reader.tensors:
+        writer.add_tensor(tensor.name, tensor.data, raw_dtype=tensor.tensor_type)
+    _finish(writer)
+    return target
+
+
 def write_metadata(target: Path, keys: dict[str, Any]) -> Path:
     """Write a GGUF file that holds ``keys`` and no tensors."""
     writer = gguf.GGUFWriter(target, "llada")

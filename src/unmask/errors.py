@@ -173,10 +173,24 @@ class ScoringTimeoutError(UnmaskError):
 
 
 class InsufficientMemoryError(UnmaskError):
-    """The model with its key/value cache needs more memory than the device has left."""
+    """The model with its key/value cache needs more memory than the device has left, or than models may take."""
 
     code = "insufficient_memory"
     status = 507
+
+
+class AllModelsBusyError(UnmaskError):
+    """As many requests as may wait for the model to be loaded already; try again later."""
+
+    code = "all_models_busy"
+    status = 503
+
+
+class CircuitOpenError(UnmaskError):
+    """The model has failed several times in a row, to load or while it ran; it is tried again a little later."""
+
+    code = "engine_circuit_open"
+    status = 503
 
 
 class EngineUnavailableError(UnmaskError):
@@ -186,8 +200,20 @@ class EngineUnavailableError(UnmaskError):
     status = 503
 
 
+class ShuttingDownError(UnmaskError):
+    """The server is being stopped: it begins nothing new, and ends what outlasts its grace; try again later."""
+
+    code = "shutting_down"
+    status = 503
+
+    def __init__(
+        self, message: str = "The server is being stopped.", *, hint: str = "Ask again once it is back."
+    ) -> None:
+        super().__init__(message, hint=hint)
+
+
 class EngineCrashedError(UnmaskError):
-    """The engine that served this request broke off: its process died, or its connection did; others go on."""
+    """The engine of another kind that serves the model has died, or broke off, and the request with it."""
 
     code = "engine_crashed"
     status = 502
@@ -212,6 +238,20 @@ class LaneKeyError(UnmaskError):
 
     code = "lane_key_refused"
     status = 502
+
+
+class ModelLoadFailedError(UnmaskError):
+    """The engine of another kind that should serve the model could not load it."""
+
+    code = "model_load_failed"
+    status = 502
+
+
+class ModelLoadTimeoutError(UnmaskError):
+    """The engine that should serve the model was not ready in time, and was ended."""
+
+    code = "model_load_timeout"
+    status = 503
 
 
 class ModelUnsupportedEngineError(UnmaskError):
@@ -295,6 +335,34 @@ class UnsupportedQuantizationError(UnmaskError):
     """The weights are packed (AWQ, GPTQ, FP8, MLX, ...) in a way that Unmask cannot compute with."""
 
     code = "unsupported_quantization"
+    status = 400
+
+
+class ParadigmMismatchError(UnmaskError):
+    """The engine asked for serves models of the other paradigm; it would fail, or answer with garbage."""
+
+    code = "paradigm_mismatch"
+    status = 400
+
+
+class NoLaneError(UnmaskError):
+    """No engine known here serves the model, or not the one that was asked for."""
+
+    code = "no_lane"
+    status = 400
+
+
+class LaneMissingError(UnmaskError):
+    """An engine would serve the model, and cannot be used here: it is not installed, or does not run."""
+
+    code = "lane_missing"
+    status = 501
+
+
+class UnknownLaneError(UnmaskError):
+    """No engine known here has the name that was asked for."""
+
+    code = "unknown_lane"
     status = 400
 
 

@@ -13,7 +13,7 @@ from safetensors.numpy import save_file
 
 from tests.foreign_models import FOREIGN, LLADA, SMALL, gguf_file, hugging_face, json_directory, tiny_copy
 from unmask.checkpoints.directory import EMBEDDED_MODEL, find_checkpoint, open_checkpoint
-from unmask.checkpoints.paradigm import paradigm_of_config
+from unmask.checkpoints.paradigm import judge_config
 from unmask.errors import (
     CheckpointNotFoundError,
     InvalidCheckpointError,
@@ -42,13 +42,13 @@ def test_each_foreign_model_is_refused_by_name(tmp_path, kind):
 
 @pytest.mark.parametrize("architecture", FAMILIES)
 def test_no_config_of_ours_is_foreign(architecture):
-    assert paradigm_of_config({"architectures": [architecture]}) == "diffusion"
+    assert judge_config({"architectures": [architecture]}).paradigm == "diffusion"
 
 
 def test_code_in_a_checkpoint_is_no_error_and_never_run(tmp_path):
     path = tiny_copy(tmp_path / "model", auto_map={"AutoModel": "modeling_trap.Trap"})
     (path / "modeling_trap.py").write_text("raise SystemExit('run')")
-    assert open_checkpoint(str(path)).paradigm == "diffusion"
+    assert open_checkpoint(str(path)).verdict.paradigm == "diffusion"
     assert load_model(str(path), device="cpu").spec.family == "llada"
 
 
@@ -115,13 +115,13 @@ def test_a_directory_may_be_called_anything(tmp_path):
 def test_the_text_pipelines_with_a_config_are_models(tmp_path):
     path = tiny_copy(tmp_path / "model")
     (path / "model_index.json").write_text('{"_class_name": "LLaDA2Pipeline"}')
-    assert open_checkpoint(str(path)).paradigm == "diffusion"
+    assert open_checkpoint(str(path)).verdict.paradigm == "diffusion"
 
 
 def test_other_kinds_are_found_though_not_opened(tmp_path):
     config = {"architectures": ["LlamaForCausalLM"]}
     found = find_checkpoint(str(hugging_face(**config)(tmp_path / "model")))
-    assert (found.paradigm, found.architecture) == ("autoregressive", "LlamaForCausalLM")
+    assert (found.verdict.paradigm, found.architecture) == ("autoregressive", "LlamaForCausalLM")
 
 
 def test_adapters_and_pickles_beside_a_model_do_not_matter(tmp_path):

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from tests.cli.test_run import unmask
-from tests.foreign_models import FOREIGN, hugging_face, tiny_copy
+from tests.foreign_models import FOREIGN, gguf_file, hugging_face, tiny_copy
 from tests.serving.processes import environment
 from unmask.checkpoints.directory import EMBEDDED_MODEL
 
@@ -22,6 +22,8 @@ def test_a_model_that_is_served():
     assert lines["family"] == "llada"
     assert lines["parameters"] == "1,541,760"
     assert lines["served"].startswith("native: ")
+    assert lines["lane"] == "unmask"
+    assert lines["evidence"].startswith("architecture 'LLaDAModelLM'")
     columns = {len(line) - len(line.split("  ", 1)[1].lstrip()) for line in done.stdout.splitlines()}
     assert len(columns) == 1  # aligned
 
@@ -32,6 +34,8 @@ def test_json():
     assert (done.returncode, len(done.stdout.splitlines())) == (0, 1)
     assert (card["served"], card["refusal"], card["mask_id"]) == (True, None, 6)
     assert set(card["memory_bytes"]) == {"float32", "bfloat16"}
+    assert (card["lane"], card["warning"], card["quantization"]) == ("unmask", None, None)
+    assert "model_type 'llada'" in card["evidence"]
 
 
 def test_a_model_that_is_refused(tmp_path):
@@ -39,15 +43,45 @@ def test_a_model_that_is_refused(tmp_path):
     done = unmask("inspect", path)
     assert done.returncode == 1
     assert "autoregressive" in done.stdout
-    assert "[autoregressive_model]" in done.stderr
-    assert "hint: " in done.stderr
+    assert "[no_lane]" in done.stderr
+    assert "hint: SGLang and vLLM" in done.stderr
     done = unmask("inspect", path, "--json")
     assert done.returncode == 1
-    assert json.loads(done.stdout)["refusal"]["code"] == "autoregressive_model"
-    assert "[autoregressive_model]" in done.stderr
+    card = json.loads(done.stdout)
+    assert (card["refusal"]["code"], card["served"], card["lane"]) == ("no_lane", False, None)
+    assert (card["context_length"], card["weight_bytes"]) == (None, 32)
+    assert "[no_lane]" in done.stderr
 
 
-@pytest.mark.parametrize("kind", ["nothing", "pickle-zip", "gguf-suspect"])
+def python_path(directory, **files):
+    """The path for a process that finds these modules first."""
+    for name, content in files.items():
+        (directory / f"{name}.py").write_text(content)
+    return os.pathsep.join([str(directory), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
+def test_a_decoder_goes_to_llama_cpp_if_that_is_there(tmp_path):
+    file = str(gguf_file("llama", llama__context_length=4096, tokenizer__ggml__mask_token_id=3)(tmp_path / "model"))
+    there = python_path(tmp_path, xllamacpp="raise SystemExit('imported')")
+    done = unmask("inspect", file, PYTHONPATH=there)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    assert (lines["lane"], lines["served"], lines["context"]) == ("llama.cpp", "by llama.cpp", "4,096 tokens")
+    assert "mask token" in lines["warning"]
+    done = unmask("inspect", file, "--json", PYTHONPATH=there)
+    card = json.loads(done.stdout)
+    assert (card["served"], card["refusal"], card["lane"]) == (True, None, "llama.cpp")
+    assert card["warning"] == card["suspect"]
+
+    (tmp_path / "xllamacpp.py").unlink()
+    absent = python_path(tmp_path, sitecustomize="import sys; sys.modules['xllamacpp'] = None")
+    done = unmask("inspect", file, PYTHONPATH=absent)
+    assert done.returncode == 1
+    assert "[lane_missing]" in done.stderr
+    assert 'pip install "unmask[llamacpp]"' in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["nothing", "pickle-zip", "gguf-adapter"])
 @pytest.mark.parametrize("verb", [("serve", "--port", "0"), ("run",)])
 def test_serve_and_run_end_with_the_same_error(tmp_path, verb, kind):
     _, _, build = FOREIGN[kind]

@@ -83,31 +83,31 @@ def test_a_signal_stops_server_and_engine(number):
     with serve() as server:
         engines = psutil.Process(server.process.pid).children(recursive=True)
         assert engines
+        begun = time.monotonic()
         assert server.stop(number) == 0
-        _, alive = psutil.wait_procs(engines, timeout=5)
-        assert not alive
+        assert time.monotonic() - begun < 2  # 0.2 on a machine that nobody else uses
+        assert not any(engine.is_running() for engine in engines)
         assert "Traceback" not in "".join(server.log)
 
 
-@pytest.mark.parametrize("signals", [1, 2])
-def test_requests_still_running_at_the_end_are_told_so(signals):
+def test_a_second_signal_ends_the_grace():
     body = {"prompt": "a", "max_tokens": 1000, "stream": True}
     body["unmask"] = {"rule": "low_confidence", "cache": "none", "end_tokens": "never"}
-    with serve("--grace", "2") as server:
+    with serve("--grace", "60") as server:
         request = urllib.request.Request(
             f"{server.url}/v1/completions", json.dumps(body).encode(), {"content-type": "application/json"}
         )
         with urllib.request.urlopen(request) as response:
             response.readline()
+            server.process.send_signal(signal.SIGINT)
+            time.sleep(0.3)
+            assert server.process.poll() is None
             begun = time.monotonic()
-            for _ in range(signals):
-                server.process.send_signal(signal.SIGINT)
-                time.sleep(0.2)
+            server.process.send_signal(signal.SIGINT)
             last = response.read().split(b"\n\n")[-2]
         assert server.process.wait(20) == 0
-        took = time.monotonic() - begun
-        assert took < 12 if signals == 1 else took < 4
-        assert b'"code":"engine_unavailable"' in last
+        assert time.monotonic() - begun < 2
+        assert b'"code":"shutting_down"' in last
         assert "Traceback" not in "".join(server.log)
 
 

@@ -22,10 +22,10 @@ from unmask.constraints.literal import unanchored
 from unmask.constraints.request import form_of
 from unmask.constraints.token_bytes import TokenBytes
 from unmask.errors import (
-    EngineUnavailableError,
     InvalidValueError,
     NotInstalledError,
     QueueFullError,
+    ShuttingDownError,
     UnmaskError,
     UnsupportedValueError,
 )
@@ -123,10 +123,10 @@ def test_closing_ends_what_is_being_built(tokenizer):
     compiler = ConstraintCompiler(tokenizer, MODEL)
     threading.Timer(1, compiler.close).start()
     begun = time.monotonic()
-    with pytest.raises(EngineUnavailableError):
+    with pytest.raises(ShuttingDownError):
         compiler.compile(GenerationParams(regex="(a|b)*a(a|b){20}"))
     assert time.monotonic() - begun < 10
-    with pytest.raises(EngineUnavailableError):
+    with pytest.raises(ShuttingDownError):
         compiler.compile(GenerationParams(regex="a"))
 
 

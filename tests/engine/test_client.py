@@ -18,7 +18,7 @@ from unmask.engine.client import Mailbox
 from unmask.engine.options import EngineOptions
 from unmask.engine.process import ProcessEngine
 from unmask.engine.thread import ThreadEngine
-from unmask.errors import CheckpointNotFoundError, EngineUnavailableError, InvalidValueError
+from unmask.errors import CheckpointNotFoundError, EngineUnavailableError, InvalidValueError, ShuttingDownError
 from unmask.events import CanvasEvent, Frame, RequestStats
 from unmask.params import GenerationParams
 from unmask.resolve import resolve
@@ -214,6 +214,49 @@ async def test_the_process_ends_with_its_parent():
     engine._writer.transport.abort()
     await until(lambda: engine._process.poll() is not None)
     await engine.close()
+
+
+LONG_STEP = """
+import sys, time
+from unmask.engine import worker
+class Loop:
+    def __init__(self, options, progress):
+        self.models = {}
+    def send(self, command):
+        pass
+    def run(self, publish):
+        time.sleep(60)
+worker.EngineLoop = Loop
+sys.exit(worker.main())
+"""
+
+
+def test_the_process_ends_with_its_parent_in_a_long_step_too():
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-c", LONG_STEP, str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            env=os.environ | OPTIONS.as_environment(),
+        )
+        theirs.close()
+        assert ours.recv(4), "it is ready"
+    try:
+        assert process.wait(5) == 1
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def test_requests_can_be_ended_for_a_reason(engine):
+    """Those that run, and those that come before the engine is closed."""
+    with engine.submit([request(engine, max_tokens=900, ignore_eos=True)]) as mailbox:
+        await mailbox.get()
+        engine.end(ShuttingDownError())
+        with pytest.raises(ShuttingDownError, match="being stopped"):
+            await read(mailbox)
+    with pytest.raises(ShuttingDownError):
+        await collect(engine)
 
 
 HANGING_WORKER = """

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import json
 import os
+import time
 
 import msgspec
 import pytest
@@ -85,6 +86,18 @@ def test_a_file_that_was_moved_away_is_begun_anew(tmp_path):
     (origin, first), (again, second) = (read(tmp_path / str(number)) for number in range(2))
     assert origin == again
     assert [step.candidates for step in first] == [step.candidates for step in second]
+
+
+def test_a_busy_engine_writes_each_second(tmp_path):
+    path = tmp_path / "steps.jsonl"
+    log = StepLog(str(path), ORIGIN)
+    for seconds in (0.0, 1.1):
+        assert len(path.read_bytes().splitlines()) == 1
+        log.begin()
+        log.computed([])
+        time.sleep(seconds)
+        log.end(idle=False)
+    assert len(path.read_bytes().splitlines()) == 3
 
 
 def test_time_is_counted_from_the_first_command_to_the_report_without_the_measuring():

@@ -46,6 +46,8 @@ def test_the_embedded_model():
     card = inspect_model(EMBEDDED_MODEL)
     assert card.served
     assert card.how.startswith("native: float32 on CPUs")
+    assert (card.intact, card.suspect) == (True, None)
+    assert card.evidence == ("architecture 'LLaDAModelLM'", "model_type 'llada'", "key 'mask_token_id'")
     assert card.refusal is None
     assert (card.format, card.architecture, card.family) == ("safetensors", "LLaDAModelLM", "llada")
     assert (card.paradigm, card.attention, card.tokenizer, card.chat_template) == (
@@ -248,6 +250,17 @@ def real_tokenizer(path):
     return path
 
 
+def of_a_decoder(build):
+    """The same, whose config names another engine's architecture."""
+
+    def rebuilt(path):
+        build(path)
+        (path / "config.json").write_text('{"architectures": ["LlamaForCausalLM"]}')
+        return path
+
+    return rebuilt
+
+
 DENSE = b",".join([b"[]"] * 340_000)
 HOSTILE = {
     "config of 5 MB": replaced("config.json", json.dumps({"architectures": ["A" * 5_000_000]}).encode()),
@@ -288,6 +301,18 @@ HOSTILE = {
     "vocabulary of 3,000,000": gguf_of_strings(3_000_000),
     "endless layers": lambda path: tiny_copy(path, n_layers=10**9),
     "endless context": lambda path: tiny_copy(path, max_sequence_length=2 * 10**9),
+}
+
+HOSTILE |= {
+    f"{kind} of a decoder": of_a_decoder(HOSTILE[kind])
+    for kind in (
+        "index of shards",
+        "long template",
+        "template of lists",
+        "header of tensors",
+        "large header",
+        "many experts",
+    )
 }
 
 

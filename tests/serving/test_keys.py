@@ -10,15 +10,23 @@ import aiohttp
 import openai
 import pytest
 import structlog
+from fastapi import APIRouter
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.serving.fakes import finished, serving, until
+from tests.serving.fakes import MODEL, ScriptedEngine, finished, serving, until
 from tests.serving.wire import events
+from unmask.checkpoints.directory import EMBEDDED_MODEL
+from unmask.checkpoints.prompts import PromptEncoder
 from unmask.errors import InvalidKeyFileError
 from unmask.events import CanvasEvent, RequestStats
+from unmask.serving.app import create_app
+from unmask.serving.diffusion_model import DiffusionModel
+from unmask.serving.house import House
 from unmask.serving.security import key_file
-from unmask.serving.security.authorization import needed_scope
+from unmask.serving.security.authorization import Authorization
 from unmask.serving.security.key import Key, digest, new_secret
+from unmask.serving.security.needs import Needs
+from unmask.serving.settings import ServerSettings
 
 CHAT = {"messages": [{"role": "user", "content": "hi"}]}
 TEXT = "/v1/completions"
@@ -98,6 +106,15 @@ async def test_scopes(session, path):
                 assert response.status == 200
 
 
+@pytest.fixture(scope="module")
+def all_needs() -> Needs:
+    """Of all routes of an application with keys."""
+    model = DiffusionModel(ScriptedEngine(), PromptEncoder(EMBEDDED_MODEL, MODEL), name=EMBEDDED_MODEL, capacity=1)
+    app = create_app(House([model]), ServerSettings(api_key="secret"))
+    (kept,) = [layer.kwargs["needs"] for layer in app.user_middleware if layer.cls is Authorization]
+    return kept
+
+
 @pytest.mark.parametrize(
     ("method", "path", "scope"),
     [
@@ -111,15 +128,45 @@ async def test_scopes(session, path):
         ("POST", "/v1/chat/completions", "generate"),
         ("GET", "/v1/responses/resp_1", "generate"),
         ("GET", "/v1/modelsx", "generate"),
-        ("POST", "/v1/models", "generate"),
+        ("POST", "/v1/models", "models"),  # a 405
         ("POST", "/v1/responses/tokenize", "generate"),
-        ("POST", "/tokenize\n", "generate"),
+        ("POST", "/tokenize\n", "models"),  # as the router has it
+        ("POST", "/health", "nothing"),
         ("DELETE", "/v1/responses/resp_1", "generate"),
         ("GET", "/anything/new", "generate"),
     ],
 )
-def test_what_a_request_takes(method, path, scope):
-    assert needed_scope(method, path) == scope
+def test_what_a_request_takes(all_needs, method, path, scope):
+    assert all_needs.of({"type": "http", "method": method, "path": path, "headers": []}) == scope
+
+
+def test_what_each_route_declares(all_needs):
+    told: dict[str, set[str]] = {}
+    for route, need in all_needs.declared:
+        told.setdefault(need, set()).add(route.path)
+    assert told.pop("nothing") == {"/", "/health", "/ready", "/playground/{name:path}"}
+    assert told.pop("metrics") == {"/metrics"}
+    assert told.pop("models") == {
+        "/openapi.json",
+        "/v1/models",
+        "/v1/models/{name:path}",
+        "/v1/messages/count_tokens",
+        "/tokenize",
+        "/detokenize",
+        "/tokenizer_info",
+        "/api/tags",
+        "/api/ps",
+        "/api/version",
+        "/api/show",
+    }
+    assert told.keys() == {"generate"}
+
+
+def test_a_route_that_declares_nothing_is_an_error():
+    router = APIRouter()
+    router.get("/new")(lambda: None)
+    with pytest.raises(LookupError, match="/new"):
+        Needs(router.routes)
 
 
 async def test_a_rate_is_a_429_until_retry_after(session, path):

@@ -20,11 +20,11 @@ from unmask.checkpoints.hub import HubModel
 from unmask.checkpoints.json_file import read_fields, read_json
 from unmask.checkpoints.paradigm import (
     SIDECAR_PREFIXES,
-    Paradigm,
+    Verdict,
     architecture_of_config,
     architecture_of_gguf,
-    paradigm_of_config,
-    paradigm_of_gguf,
+    judge_config,
+    judge_gguf,
 )
 from unmask.checkpoints.refusals import (
     first_bytes,
@@ -35,6 +35,7 @@ from unmask.checkpoints.refusals import (
     refuse_pickle,
     refuse_pickles,
 )
+from unmask.checkpoints.tokenizer_files import TokenizerFiles
 from unmask.errors import CheckpointNotFoundError, InvalidCheckpointError
 from unmask.shown import shown
 
@@ -70,9 +71,11 @@ class Checkpoint:
         return architecture_of_config(self.config) if self.header is None else architecture_of_gguf(self.header)
 
     @property
-    def paradigm(self) -> Paradigm:
-        """What kind of model it is."""
-        return paradigm_of_config(self.config) if self.header is None else paradigm_of_gguf(self.header)
+    def verdict(self) -> Verdict:
+        """What kind of model it is, told by its config and its tokenizer's, or its metadata."""
+        if self.header is not None:
+            return judge_gguf(self.header)
+        return judge_config(self.config, _mask_token(self.path))
 
     @property
     def weights(self) -> tuple[Path, ...]:
@@ -107,10 +110,22 @@ def find_checkpoint(model: str, *, download: bool = True) -> Checkpoint:
 
 def refuse_foreign(checkpoint: Checkpoint) -> None:
     """Raise the error of ``checkpoint`` if it is no diffusion language model, or lacks its weights."""
+    refuse_kind(checkpoint)
+    require_weights(checkpoint)
+
+
+def refuse_kind(checkpoint: Checkpoint) -> None:
+    """Raise the error of ``checkpoint`` if it is no diffusion language model, or one with packed weights."""
     if checkpoint.header is not None:
         refuse_gguf(checkpoint.header)
+    else:
+        refuse_config(checkpoint.path, checkpoint.config)
+
+
+def require_weights(checkpoint: Checkpoint) -> None:
+    """Raise an error if a file with weights of ``checkpoint`` is missing, or all there are is pickled."""
+    if checkpoint.header is not None:
         return
-    refuse_config(checkpoint.path, checkpoint.config)
     files = checkpoint.weights
     if not files:
         refuse_pickles(checkpoint.path)
@@ -191,6 +206,14 @@ def _weight_files(path: Path) -> tuple[Path, ...]:
     if len(found) > _MOST_SHARDS:
         raise InvalidCheckpointError(f"'{path}' has over {_MOST_SHARDS} shards.", hint="Is it a model directory?")
     return tuple(found)
+
+
+def _mask_token(path: Path) -> str:
+    """The mask token of the tokenizer in ``path``; '' if it has none, or one that cannot be read."""
+    try:
+        return TokenizerFiles(path).mask_token
+    except InvalidCheckpointError:
+        return ""
 
 
 def _is_complete(path: Path) -> bool:

@@ -7,7 +7,8 @@ from typing import Any, NoReturn
 
 from unmask.checkpoints.gguf_header import GgufHeader
 from unmask.checkpoints.json_file import read_json
-from unmask.checkpoints.paradigm import architecture_of_config, has_mask_token, paradigm_of_config, paradigm_of_gguf
+from unmask.checkpoints.packing import packing_of_config
+from unmask.checkpoints.paradigm import architecture_of_config, judge_config, judge_gguf
 from unmask.checkpoints.regular_file import open_regular
 from unmask.checkpoints.safetensors_header import read_safetensors_headers
 from unmask.errors import (
@@ -69,7 +70,7 @@ def refuse_config(path: Path, config: dict[str, Any]) -> None:
             f"'{path / 'config.json'}' names no architecture, but something of great length.",
             hint="Copy the checkpoint again.",
         )
-    paradigm = paradigm_of_config(config)
+    paradigm = judge_config(config).paradigm
     if paradigm == "image":
         raise NotATextModelError(
             f"'{path}' is a part of an image model ({_quoted(config['_class_name'])}).", hint=_IMAGE_HINT
@@ -88,7 +89,8 @@ def refuse_config(path: Path, config: dict[str, Any]) -> None:
 def refuse_gguf(header: GgufHeader) -> None:
     """Raise the error of a GGUF file that is no diffusion language model."""
     path, architecture = header.path, header.architecture
-    match paradigm_of_gguf(header):
+    verdict = judge_gguf(header)
+    match verdict.paradigm:
         case "adapter":
             raise AdapterNotModelError(
                 f"'{path}' is an adapter for a model of the architecture {_quoted(architecture)}, and none itself.",
@@ -109,9 +111,7 @@ def refuse_gguf(header: GgufHeader) -> None:
             )
         case "autoregressive":
             hint = "Serve it with llama.cpp or another engine of its kind."
-            if has_mask_token(header):
-                hint += " It has a mask token: if it was made from a diffusion model, convert that again."
-            raise _autoregressive(path, architecture, hint)
+            raise _autoregressive(path, architecture, f"{hint} {verdict.suspect or ''}".strip())
 
 
 def refuse_file(path: Path) -> NoReturn:
@@ -181,16 +181,13 @@ def _refuse_pipeline(path: Path) -> None:
 
 
 def _refuse_packed(path: Path, config: dict[str, Any]) -> None:
-    packed = config.get("quantization_config")
-    if config.get("quantization"):
-        method, key = "MLX", "quantization"
-    elif packed:
-        method = _quoted(packed.get("quant_method") if isinstance(packed, dict) else packed)
-        key = "quantization_config"
-    else:
+    packing = packing_of_config(config)
+    if packing is None:
         return
+    method = "MLX" if packing.method == "mlx" else _quoted(packing.method)
     raise UnsupportedQuantizationError(
-        f"The weights in '{path}' are packed by {method} ('{key}' in config.json), which Unmask cannot compute with.",
+        f"The weights in '{path}' are packed by {method} ('{packing.key}' in config.json), which Unmask cannot compute "
+        "with.",
         hint="Take the checkpoint that they were made of, or a GGUF file; --quantize int8 packs weights as they load.",
     )
 

@@ -48,8 +48,15 @@ class TensorEntry(msgspec.Struct, frozen=True, gc=False):
         return self.data_offsets[1] - self.data_offsets[0]
 
 
+class HeadersTooLargeError(InvalidCheckpointError):
+    """More tensors than any diffusion model has."""
+
+
 def read_safetensors_headers(files: Iterable[Path]) -> dict[str, TensorEntry]:
-    """The tensors of all ``files`` by name. Raises ``InvalidCheckpointError`` naming the file that cannot be read."""
+    """The tensors of all ``files`` by name.
+
+    Raises ``InvalidCheckpointError`` naming the file that cannot be read, ``HeadersTooLargeError`` if all are too much.
+    """
     tensors: dict[str, TensorEntry] = {}
     bytes_left = _MOST_BYTES
     for file in files:
@@ -117,8 +124,8 @@ def _unusable(file: Path, detail: str) -> InvalidCheckpointError:
     return InvalidCheckpointError(f"'{file}' is not a usable safetensors file: {detail}.", hint=_HINT)
 
 
-def _over_budget(file: Path, detail: str) -> InvalidCheckpointError:
-    return InvalidCheckpointError(
+def _over_budget(file: Path, detail: str) -> HeadersTooLargeError:
+    return HeadersTooLargeError(
         f"The headers up to '{file}' are too large: {detail}.",
         hint="No model has such. Is the file what its name says?",
     )

@@ -1,7 +1,8 @@
-"""``unmask inspect``: what a model is, and whether Unmask serves it."""
+"""``unmask inspect``: what a model is, and which engine serves it."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,25 +10,43 @@ import typer
 from unmask.cli import options
 
 if TYPE_CHECKING:
-    from unmask.models.card import ModelCard
+    from unmask.gateway.routing import Route
+    from unmask.models.card import ModelCard, Refusal
 
 Model = Annotated[str, typer.Argument(help="Model directory, .gguf file, hub id, or the embedded model's name.")]
 
 
 def inspect(model: Model, json: options.Json = False) -> None:
-    """Say what MODEL is and whether Unmask serves it, from the headers of its files alone."""
+    """Say what MODEL is and which engine serves it, from the headers of its files alone."""
     import msgspec
 
     from unmask.errors import UnmaskError
+    from unmask.gateway.lanes import known_lanes
+    from unmask.gateway.routing import route
     from unmask.models.card import inspect_model
 
     card = inspect_model(model)
-    typer.echo(msgspec.json.encode(card).decode() if json else _table(card))
+    card, lane, warning = _decided(card, route(card, known_lanes()))
+    report = msgspec.to_builtins(card) | {"lane": lane, "warning": warning}
+    typer.echo(msgspec.json.encode(report).decode() if json else _table(card, lane, warning))
     if card.refusal is not None:
         raise UnmaskError.from_code(card.refusal.code, card.refusal.message, card.refusal.remedy)
 
 
-def _table(card: ModelCard) -> str:
+def _decided(card: ModelCard, found: Route | Refusal) -> tuple[ModelCard, str | None, str | None]:
+    """The card as it is for all engines together, the name of the lane that was ``found``, and a warning."""
+    from unmask.gateway.routing import Route
+
+    if not isinstance(found, Route):
+        return replace(card, served=False, how=None, refusal=found), None, card.suspect
+    lane = found.lane
+    if lane.kind != "unmask":
+        by = lane.name if lane.name == lane.kind else f"{lane.name} ({lane.kind})"
+        card = replace(card, served=True, how=f"by {by}", refusal=None)
+    return card, lane.name, " ".join(found.warnings) or None
+
+
+def _table(card: ModelCard, lane: str | None = None, warning: str | None = None) -> str:
     """One aligned line for each thing that is known, whatever the names in it hold."""
     from unmask.shown import printable
 
@@ -38,8 +57,10 @@ def _table(card: ModelCard) -> str:
         "architecture": card.architecture,
         "family": card.family,
         "paradigm": card.paradigm,
+        "evidence": ", ".join(card.evidence),
         "parameters": f"{card.parameters:,}" if card.parameters is not None else None,
         "stored as": ", ".join(card.stored_as),
+        "quantization": card.quantization,
         "weights": _size(card.weight_bytes),
         "to serve": ", ".join(f"{_size(size)} in {dtype}" for dtype, size in card.memory_bytes.items()),
         "context": f"{card.context_length:,} tokens" if card.context_length else None,
@@ -53,7 +74,7 @@ def _table(card: ModelCard) -> str:
     if card.family is not None:
         rows["tokenizer"] = "yes" if card.tokenizer else "no"
         rows["chat template"] = "yes" if card.chat_template else "no"
-    rows["served"] = card.how or "no"
+    rows |= {"warning": warning, "lane": lane, "served": card.how or "no"}
     width = max(map(len, rows)) + 2
     return "\n".join(f"{label:<{width}}{printable(value)}" for label, value in rows.items() if value)
 

@@ -16,7 +16,7 @@ from unmask.checkpoints.tokenizer import Tokenizer
 from unmask.constraints.request import Form, form_of
 from unmask.constraints.token_bytes import TokenBytes
 from unmask.constraints.worker import MAX_SECONDS, Job, Result
-from unmask.errors import EngineUnavailableError, InvalidValueError, NotInstalledError, QueueFullError
+from unmask.errors import InvalidValueError, NotInstalledError, QueueFullError, ShuttingDownError
 from unmask.params import Constraint, GenerationParams, ModelInfo
 
 _MOST_KEPT = 128
@@ -91,7 +91,7 @@ class ConstraintCompiler:
         return Constraint(kind=form.kind, automaton=automaton)
 
     def close(self) -> None:
-        """End what is being built. Who waits for it, or asks for more, gets ``EngineUnavailableError``."""
+        """End what is being built. Who waits for it, or asks for more, gets ``ShuttingDownError``."""
         self._closed = True
         self._end(self._building)
 
@@ -146,7 +146,7 @@ class ConstraintCompiler:
                 self._building = self._worker = None
                 worker.kill()
         if self._closed:
-            raise EngineUnavailableError("The server is being stopped.", hint="Ask again once it is back.")
+            raise ShuttingDownError
         if worker.returncode or not answer:
             raise _refusal(form, "its automaton could not be built, most likely for lack of memory")
         return msgspec.msgpack.decode(answer, type=Result)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from itertools import count
 
 from unmask.engine import wire
-from unmask.errors import EngineUnavailableError, UnmaskError
+from unmask.errors import UnmaskError
 from unmask.events import CanvasEvent, EngineStats, StepReport
 from unmask.params import DecodingParams, ModelInfo
 from unmask.terms import Terms
@@ -79,14 +79,17 @@ class EngineClient(abc.ABC):
         self.on_step: StepListener = lambda report: None
         self._mailboxes: dict[str, Mailbox] = {}
         self._numbers = count()
+        self._refusal: UnmaskError | None = None
 
     @contextmanager
     def submit(self, prompts: Sequence[tuple[list[int], DecodingParams, Terms]]) -> Iterator[Mailbox]:
         """Run ``prompts`` (ids, parameters and terms) together; the mailbox numbers their events in this order.
 
         Leaving the context cancels, within one step, those that have not ended. Raises ``EngineUnavailableError``
-        if the engine is gone.
+        if the engine is gone, and the error of ``end``.
         """
+        if self._refusal is not None:
+            raise self._refusal
         request_ids = [str(next(self._numbers)) for _ in prompts]
         mailbox = Mailbox(request_ids, self._cancel)
         try:
@@ -107,6 +110,11 @@ class EngineClient(abc.ABC):
     @abc.abstractmethod
     def alive(self) -> bool:
         """Whether the engine takes requests."""
+
+    def end(self, error: UnmaskError) -> None:
+        """End all requests with ``error``, now; those that still come are refused with it."""
+        self._refusal = error
+        self._fail_all(error)
 
     @abc.abstractmethod
     async def close(self) -> None:
@@ -134,7 +142,7 @@ class EngineClient(abc.ABC):
             if event.last:
                 del self._mailboxes[event.request_id]
 
-    def _fail_all(self, reason: str) -> None:
+    def _fail_all(self, error: UnmaskError) -> None:
         self.stats = EngineStats()
         for request_id in list(self._mailboxes):
-            self._put(CanvasEvent.failure(request_id, EngineUnavailableError.code, reason))
+            self._put(CanvasEvent.failure(request_id, error.code, str(error)))

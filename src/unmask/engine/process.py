@@ -15,6 +15,9 @@ from unmask.engine.options import EngineOptions
 from unmask.errors import EngineUnavailableError, UnmaskError
 from unmask.events import StepReport
 
+_END_SECONDS = 1.0  # what the running step gets to end when the engine is closed
+_GONE = "The engine process has died or can no longer be heard; see the server's log."
+
 
 class ProcessEngine(EngineClient):
     """The engine in its own process: this process never runs a forward. Start it with ``launch``."""
@@ -78,7 +81,7 @@ class ProcessEngine(EngineClient):
         except Exception:
             traceback.print_exc()
         finally:
-            self._fail_all("The engine process has died or can no longer be heard; see the server's log.")
+            self._fail_all(EngineUnavailableError(_GONE))
 
     @property
     def alive(self) -> bool:
@@ -91,13 +94,19 @@ class ProcessEngine(EngineClient):
         if not self._writer.is_closing():
             self._writer.write(wire.pack(command))
 
+    async def wait_closed(self) -> str:
+        """Wait until the engine, once launched, takes no requests any more; why."""
+        if self._reading is not None:
+            await asyncio.wait([self._reading])
+        return _GONE
+
     async def close(self) -> None:
         """Ask the process to end, then make sure that it does."""
-        self._fail_all("The engine was closed.")
+        self.end(self._refusal or EngineUnavailableError("The engine was closed."))
         self._send(wire.Shutdown())
         self._writer.close()
         try:
-            await asyncio.to_thread(self._process.wait, 10)
+            await asyncio.to_thread(self._process.wait, _END_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             await asyncio.to_thread(self._process.wait)

@@ -7,6 +7,7 @@ One JSON object a line. The first of a file, and of each engine that writes to i
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
 import msgspec
@@ -17,6 +18,7 @@ from unmask.errors import InvalidValueError
 from unmask.shown import shown
 
 _MOST_LINES = 500  # in memory, some 64 KiB
+_MOST_SECONDS = 1.0  # for which they stay there: of an engine that is ended in a long step they must not be lost
 
 
 def check_step_log(path: str) -> None:
@@ -36,7 +38,8 @@ def check_step_log(path: str) -> None:
 
 
 class StepLog(StepMeter):
-    """Adds a line for each step to the file ``path``: when the engine has nothing left to do, and when there are many.
+    """Adds a line for each step to the file ``path``: when the engine has nothing left to do, when there are many, and
+    each second.
 
     The file is opened each time, so it may be moved away at any time; a new one begins with the origin. Where no more
     can be written the engine goes on without.
@@ -49,6 +52,7 @@ class StepLog(StepMeter):
         self._origin = self._encoder.encode(origin) + b"\n"
         self._lines = [self._origin]
         self._ends = False
+        self._due = 0.0
         self._write()
 
     def end(self, *, idle: bool) -> None:
@@ -63,10 +67,11 @@ class StepLog(StepMeter):
 
     def _add(self, record: StepRecord) -> None:
         self._lines.append(self._encoder.encode(record) + b"\n")
-        if len(self._lines) >= _MOST_LINES:
+        if len(self._lines) >= _MOST_LINES or time.monotonic() >= self._due:
             self._write()
 
     def _write(self) -> None:
+        self._due = time.monotonic() + _MOST_SECONDS
         lines, self._lines = self._lines, []
         if self._ends or not lines:
             return

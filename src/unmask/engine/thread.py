@@ -34,7 +34,7 @@ class ThreadEngine(EngineClient):
         finally:
             self._ended = True  # first: what is submitted from here on is refused, what was before is told below
             with suppress(RuntimeError):  # the event loop may be closed already; then nobody waits
-                self._asyncio.call_soon_threadsafe(self._fail_all, "The engine has stopped.")
+                self._asyncio.call_soon_threadsafe(self._fail_all, EngineUnavailableError("The engine has stopped."))
 
     @property
     def alive(self) -> bool:

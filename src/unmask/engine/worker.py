@@ -1,7 +1,8 @@
 """The engine process: load the model, then run the loop over a socket inherited from the parent.
 
 Started as ``python -m unmask.engine.worker FD``. A reader thread turns bytes into commands; the loop publishes
-one message per step. The process ends when told to, or when the parent goes away, be it while the model loads.
+one message per step. The process ends when told to, or when the parent goes away, be it while the model loads or in
+the middle of a long step.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ import sys
 import threading
 from contextlib import suppress
 from dataclasses import replace
+from typing import NoReturn
 
 from unmask.engine import wire
 from unmask.engine.loop import EngineLoop
 from unmask.engine.options import EngineOptions
 from unmask.errors import UnmaskError
 from unmask.events import StepReport
+
+_END_SECONDS = 1.0  # what the running step gets to end when nobody can read its report
 
 
 def main() -> int:
@@ -67,14 +71,15 @@ class Reader(threading.Thread):
     """Hands the parent's commands to ``loop``, which is None while the model loads.
 
     Until then a parent has nothing to say: the end of the stream is all that can come, and it ends the process at
-    once, however long the loading would go on or hang. Later it shuts the loop down.
+    once, however long the loading would go on or hang. Later it shuts the loop down, and ends the process if a step
+    goes on for ``_END_SECONDS``.
     """
 
     def __init__(self, connection: socket.socket) -> None:
         super().__init__(name="unmask-reader", daemon=True)
         self.loop: EngineLoop | None = None
         self._connection = connection
-        self._stopping = False
+        self._stopping = threading.Event()
 
     def run(self) -> None:
         """Read until the end of the stream."""
@@ -84,7 +89,7 @@ class Reader(threading.Thread):
         finally:  # whatever ended the reading: an engine that nobody can reach must not live on
             if self.loop is not None:
                 self.loop.send(wire.Shutdown())
-            elif not self._stopping:
+            if not self._stopping.wait(0 if self.loop is None else _END_SECONDS):
                 os._exit(1)
 
     def _read(self) -> None:
@@ -98,11 +103,18 @@ class Reader(threading.Thread):
 
     def stop(self) -> None:
         """End the reading and wait for it: a thread that still reads can abort the interpreter's shutdown."""
-        self._stopping = True
+        self._stopping.set()
         with suppress(OSError):  # the parent may have closed the connection already
             self._connection.shutdown(socket.SHUT_RDWR)
         self.join()
 
 
+def _leave(status: int) -> NoReturn:
+    """End the process at once: Python's own way out takes half a second to take torch apart, and nothing is lost."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    _leave(main())

@@ -1,1 +1,12 @@
-"""Which engine serves which model, and the engines themselves: routing, lanes, children, what is in memory."""
+"""Engines beside our own: which of them serves a model, and why none does; how they are started, watched and asked.
+
+``lane`` says what an engine can serve, ``lanes`` which of them are known here, ``mainline`` what llama.cpp knows,
+``routing`` is the one decision, ``teaching`` words its refusals, ``tracked`` names the work that would change them.
+
+Of a child process: ``plan`` says what to start, ``ports`` where, ``process`` starts it under a ``keeper``,
+``readiness`` asks whether it answers, ``child_log`` and ``log_file`` keep what it says, ``telling`` makes an error of
+that, and ``child`` holds all of it together. ``run_directory`` cleans up after a gateway that was killed. ``llama_cpp``
+plans how llama.cpp is started, be it a program or ``xllamacpp_server``.
+
+``residency`` decides which models are in memory, with ``room`` and ``breaker``; ``supervisor`` brings that to life.
+"""

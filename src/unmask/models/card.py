@@ -1,18 +1,25 @@
-"""What a model is and whether Unmask serves it, from the headers of its files. No tensors here."""
+"""What a model is and whether our own engine serves it, from the headers of its files. No tensors here."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from unmask.checkpoints.directory import Checkpoint, find_checkpoint, refuse_foreign
-from unmask.checkpoints.gguf_header import TensorInfo
-from unmask.checkpoints.paradigm import Paradigm
-from unmask.checkpoints.safetensors_header import TensorEntry, read_safetensors_headers
+from unmask.checkpoints.directory import Checkpoint, find_checkpoint, refuse_kind, require_weights
+from unmask.checkpoints.paradigm import Paradigm, Verdict
+from unmask.checkpoints.safetensors_header import HeadersTooLargeError
 from unmask.checkpoints.tokenizer_files import COPY_TOKENIZER, TokenizerFiles
-from unmask.errors import InvalidCheckpointError, UnmaskError
+from unmask.errors import AutoregressiveModelError, InvalidCheckpointError, UnmaskError, UnsupportedQuantizationError
+from unmask.models.footprint import (
+    Stored,
+    context_length,
+    kv_bytes_per_token,
+    most_used,
+    quantization,
+    stored,
+    sums,
+)
 from unmask.models.registry import describe
 from unmask.models.spec import ModelSpec, TransformerShape
 from unmask.params import Attention
@@ -22,14 +29,13 @@ _HOW = (
     "native: float32 on CPUs, because not all of them compute in bfloat16; on GPUs bfloat16 for checkpoints of 16 bits "
     "or fewer, else float32"
 )
-_Stored = TensorEntry | TensorInfo
 # What the error of a path that is no checkpoint says of it; a checkpoint knows its paradigm itself.
 _PARADIGMS: dict[str, Paradigm] = {"adapter_not_model": "adapter", "not_a_text_model": "image"}
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why Unmask does not serve a model: the error's ``code`` and ``message``, and what to do."""
+    """Why a model is not served: the error's ``code`` and ``message``, and what to do."""
 
     code: str
     message: str
@@ -40,26 +46,38 @@ class Refusal:
 class ModelCard:
     """All that can be told of a model without reading its tensors; ``None`` is what could not be found out.
 
-    ``how`` it is ``served``, or the ``refusal``. ``stored_as`` counts parameters by the name of their type in the file,
-    ``weight_bytes`` the bytes of all tensors. ``memory_bytes``: by dtype, what serving one request of a whole context
-    takes, namely (parameters + context_length * numbers that a position keeps in the key/value cache) * bytes of a
-    number; activations and logits come on top. ``rules`` and ``caches`` are those a request may choose, the default
-    first.
+    ``how`` it is ``served`` by our own engine, or the ``refusal``: what that engine has against it. ``intact``: it is a
+    model of text whose files are all there and fit together, so that an engine of another kind may serve it.
+    ``evidence`` are the signs by which the paradigm was told, and ``suspect`` warns that they may mislead.
+
+    ``stored_as`` counts parameters by the name of their type in the file, ``weight_bytes`` the bytes of all tensors (or
+    files, of a directory with very many tensors). ``quantization`` is "awq", "fp8", "mlx" or whatever packed the
+    directory, or the type of most weights of a GGUF file, "Q4_K" for one.
+
+    ``memory_bytes``: by dtype, what serving one request of a whole context takes, namely (parameters + context_length *
+    numbers that a position keeps in the key/value cache) * bytes of a number; activations and logits come on top. Of an
+    autoregressive GGUF model, weight_bytes + context_length * ``kv_bytes_per_token``. ``rules`` and ``caches`` are
+    those a request may choose, the default first.
     """
 
     model: str
     served: bool
     how: str | None = None
     refusal: Refusal | None = None
+    intact: bool = False
     name: str | None = None
     path: str | None = None
     format: str | None = None
     architecture: str | None = None
     family: str | None = None
     paradigm: Paradigm = "unknown"
+    evidence: tuple[str, ...] = ()
+    suspect: str | None = None
     parameters: int | None = None
     stored_as: dict[str, int] = field(default_factory=dict)
+    quantization: str | None = None
     weight_bytes: int | None = None
+    kv_bytes_per_token: int | None = None
     memory_bytes: dict[str, int] = field(default_factory=dict)
     context_length: int | None = None
     block_length: int | None = None
@@ -91,30 +109,81 @@ def inspect_model(model: str) -> ModelCard:
 def _facts(model: str) -> Iterator[dict[str, Any]]:
     """One group of the card's fields after the other. Raises as soon as something bars the model from being served."""
     checkpoint = find_checkpoint(model, download=False)
-    yield {
-        "name": _printable(checkpoint.name),
-        "path": _printable(str(checkpoint.path)),
-        "format": checkpoint.format,
-        "architecture": checkpoint.architecture,
-        "paradigm": checkpoint.paradigm,
-    }
+    verdict = checkpoint.verdict
+    yield _identity(checkpoint, verdict)
     if checkpoint.header is not None:
-        yield _sums(_stored(checkpoint))
-    refuse_foreign(checkpoint)
+        yield sums(checkpoint.header.tensors)
+    objection = _objection(checkpoint)
+    require_weights(checkpoint)
+    if objection is not None:
+        yield _size(checkpoint, verdict, _tensors_unless_many(checkpoint)) | {"intact": True}
+        raise objection
+    tensors = stored(checkpoint)
+    size = _size(checkpoint, verdict, tensors)
+    yield size | {"intact": True}
+    yield from _own_facts(checkpoint, tensors, size["parameters"])
+
+
+def _own_facts(checkpoint: Checkpoint, tensors: Stored, parameters: int) -> Iterator[dict[str, Any]]:
+    """What our own engine needs to know, as in ``_facts``."""
     text = _text(checkpoint)
     yield text
     spec = describe(checkpoint)
     yield _decoding(spec)
-    tensors = _stored(checkpoint)
-    sums = _sums(tensors)
-    numbers = sums["parameters"] + spec.shape.context_length * spec.shape.cache_width
-    yield sums | {"memory_bytes": {dtype: size * numbers for dtype, size in _DTYPE_BYTES.items()}}
+    numbers = parameters + spec.shape.context_length * spec.shape.cache_width
+    yield {"memory_bytes": {dtype: size * numbers for dtype, size in _DTYPE_BYTES.items()}}
     if checkpoint.header is None:
         _check_outline(spec, tensors)
     if not text["tokenizer"]:
         raise InvalidCheckpointError(f"'{checkpoint.path}' has no tokenizer.", hint=COPY_TOKENIZER)
     if checkpoint.header is None and not (files := TokenizerFiles(checkpoint.path)).has_tokenizer_json:
         files.word_rule()
+
+
+def _identity(checkpoint: Checkpoint, verdict: Verdict) -> dict[str, Any]:
+    return {
+        "name": _printable(checkpoint.name),
+        "path": _printable(str(checkpoint.path)),
+        "format": checkpoint.format,
+        "architecture": checkpoint.architecture,
+        "paradigm": verdict.paradigm,
+        "evidence": verdict.evidence,
+        "suspect": verdict.suspect,
+    }
+
+
+def _objection(checkpoint: Checkpoint) -> UnmaskError | None:
+    """What our own engine has against a model of text that others may serve; raises what anybody would have."""
+    try:
+        refuse_kind(checkpoint)
+    except (AutoregressiveModelError, UnsupportedQuantizationError) as error:
+        return error
+    return None
+
+
+def _tensors_unless_many(checkpoint: Checkpoint) -> Stored | None:
+    """The tensors; ``None`` for more of them than our own engine would read."""
+    try:
+        return stored(checkpoint)
+    except HeadersTooLargeError:
+        return None
+
+
+def _size(checkpoint: Checkpoint, verdict: Verdict, tensors: Stored | None) -> dict[str, Any]:
+    """What any engine would have to hold."""
+    if tensors is None:
+        size: dict[str, Any] = {"weight_bytes": sum(file.stat().st_size for file in checkpoint.weights)}
+    else:
+        size = sums(tensors)
+    stored_as, weights = size.get("stored_as", {}), size["weight_bytes"]
+    length = context_length(checkpoint)
+    size |= {"quantization": quantization(checkpoint, stored_as), "context_length": length}
+    if checkpoint.header is not None and verdict.paradigm == "autoregressive":
+        per_token = kv_bytes_per_token(checkpoint.header)
+        size["kv_bytes_per_token"] = per_token
+        if weights is not None and length is not None and per_token is not None:
+            size["memory_bytes"] = {most_used(stored_as): weights + length * per_token}
+    return size
 
 
 def _printable(text: str) -> str:
@@ -138,25 +207,7 @@ def _decoding(spec: ModelSpec) -> dict[str, Any]:
     return {name: getattr(spec, name) for name in names} | {"context_length": spec.shape.context_length}
 
 
-def _stored(checkpoint: Checkpoint) -> Mapping[str, _Stored]:
-    return read_safetensors_headers(checkpoint.weights) if checkpoint.header is None else checkpoint.header.tensors
-
-
-def _sums(tensors: Mapping[str, _Stored]) -> dict[str, Any]:
-    stored_as: dict[str, int] = {}
-    sizes: list[int | None] = []
-    for tensor in tensors.values():
-        dtype = tensor.dtype if isinstance(tensor, TensorEntry) else tensor.type_name or f"type {tensor.type_number}"
-        stored_as[dtype] = stored_as.get(dtype, 0) + math.prod(tensor.shape)
-        sizes.append(tensor.byte_count)
-    return {
-        "parameters": sum(stored_as.values()),
-        "stored_as": stored_as,
-        "weight_bytes": None if None in sizes else sum(size for size in sizes if size is not None),
-    }
-
-
-def _check_outline(spec: ModelSpec, tensors: Mapping[str, _Stored]) -> None:
+def _check_outline(spec: ModelSpec, tensors: Stored) -> None:
     """Raise ``InvalidCheckpointError`` if vocabulary, hidden size or number of layers are not those of the config.
 
     Every tensor is looked at when the model is loaded.

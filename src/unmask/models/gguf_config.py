@@ -26,7 +26,7 @@ def config_of_gguf(header: GgufHeader) -> tuple[Config, Config]:
     if convert is None:
         raise UnknownArchitectureError(
             f"Unmask does not serve the GGUF architecture {shown(header.architecture)}.",
-            hint=f"It serves {', '.join(_CONVERTERS)}.",
+            hint=f"Unmask serves {', '.join(_CONVERTERS)}.",
         )
     keys = _Keys(header)
     said = {
@@ -277,3 +277,4 @@ _CONVERTERS: dict[str, Callable[[_Keys], Values]] = {
     "diffusion-gemma": _diffusion_gemma,
     "diffusiongemma": _diffusion_gemma,
 }
+GGUF_ARCHITECTURES = frozenset(_CONVERTERS)

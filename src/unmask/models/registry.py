@@ -93,7 +93,7 @@ def _family(config: Config) -> Family:
         raise UnknownArchitectureError(
             f"Unmask does not serve the architecture {shown(architecture)} "
             f"(model_type {shown(config.get('model_type'))}).",
-            hint=f"It serves {', '.join(FAMILIES)}.",
+            hint=f"Unmask serves {', '.join(FAMILIES)}.",
         )
     return FAMILIES[architecture]
 

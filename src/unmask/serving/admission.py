@@ -20,7 +20,7 @@ class Admission(abc.ABC):
     def running(self) -> AbstractContextManager[None]:
         """Take places in the queue and run; on leaving, what still runs is cancelled and the places are free again.
 
-        Raises ``QueueFullError``, or ``EngineUnavailableError``.
+        Raises ``QueueFullError``, ``EngineUnavailableError`` or ``ShuttingDownError``.
         """
 
     @property

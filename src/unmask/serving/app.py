@@ -28,6 +28,7 @@ from unmask.serving.playground import routes as playground
 from unmask.serving.response_store import ResponseStore
 from unmask.serving.security.authorization import Authorization
 from unmask.serving.security.key_ring import KeyRing
+from unmask.serving.security.needs import Needs, needs
 from unmask.serving.security.site_guard import SiteGuard
 from unmask.serving.settings import ServerSettings
 
@@ -51,22 +52,26 @@ def create_app(house: House, settings: ServerSettings, responses: ResponseStore 
     openai = (openai_chat, openai_completions, openai_responses, openai_models, vllm_tokenizer)
     ollamas = (ollama, ollama_models, ollama_running)
     routers = [room.router for room in (*anthropic, *openai, *ollamas, health, playground)]
+    routes = [route for router in (*routers, not_served.router) for route in router.routes]
+    for own in app.routes:  # FastAPI's: /openapi.json
+        needs("models")(own.endpoint)  # type: ignore[attr-defined]
+    all_needs = Needs([*app.routes, *routes])
     for router in (*routers, not_served.router):
         app.include_router(router)
     envelopes = {"": openai_envelope, "/v1/messages": anthropic_envelope, "/api/": ollama_envelope}
-    errors = ErrorResponder(envelopes, {route.path for router in routers for route in router.routes})
+    errors = ErrorResponder(envelopes, {route.path for route in routes})
     errors.install(app)
     app.state.errors = errors
-    _surround(app, house, settings, errors)
+    _surround(app, house, settings, errors, all_needs)
     return app
 
 
-def _surround(app: FastAPI, house: House, settings: ServerSettings, errors: ErrorResponder) -> None:
+def _surround(app: FastAPI, house: House, settings: ServerSettings, errors: ErrorResponder, all_needs: Needs) -> None:
     """What requests pass before they are looked at, from the inside out."""
     app.add_middleware(BodyLimit, limit=settings.max_body_bytes, seconds=settings.receive_seconds)
     if settings.api_key is not None or settings.keys is not None:
         ring = KeyRing(settings.api_key, settings.keys)
-        app.add_middleware(Authorization, ring=ring, metrics=house.metrics, errors=errors)
+        app.add_middleware(Authorization, ring=ring, needs=all_needs, metrics=house.metrics, errors=errors)
     if settings.allowed_origins:
         app.add_middleware(
             CORSMiddleware,

@@ -20,6 +20,8 @@ from unmask.errors import (
     EngineUnavailableError,
     InvalidValueError,
     QueueTimeoutError,
+    ShuttingDownError,
+    UnmaskError,
 )
 from unmask.metrics import Metrics
 from unmask.params import Constraint, GenerationParams, ModelInfo
@@ -38,6 +40,7 @@ class DiffusionModel:
 
     ``variants`` by their names on the wire: the model itself, then ``name:adapter`` for what its adapters make of it.
     ``capacity`` bounds the requests in the engine, running and waiting together; ``timeouts`` how long they take.
+    ``stopping``: nothing new is begun any more.
     """
 
     def __init__(
@@ -60,6 +63,7 @@ class DiffusionModel:
         self.cells = CellDecoder(prompts.tokenizer)
         self.metrics = Metrics(name, engine.model, lambda: engine.stats)
         self.places = Places(capacity, self.metrics)
+        self.stopping = False
         self._timeouts = timeouts
         engine.on_step = self.metrics.step
 
@@ -84,7 +88,9 @@ class DiffusionModel:
             )
 
     def check_alive(self) -> None:
-        """Raises ``EngineUnavailableError`` unless the engine takes requests."""
+        """Raises ``ShuttingDownError`` or ``EngineUnavailableError`` unless requests are taken."""
+        if self.stopping:
+            raise ShuttingDownError
         if not self.engine.alive:
             raise EngineUnavailableError("The engine has died.", hint="See the server's log, then restart it.")
 
@@ -123,25 +129,24 @@ class DiffusionModel:
     ) -> list[TextRequest]:
         """Check ``params`` for each prompt of ``tenant``, to be answered ``copies`` times; ``markers`` are part of the
         text even if they are special tokens. Raises what ``resolve`` and ``resolve_terms`` raise,
-        ``InsufficientScopeError`` or ``EngineUnavailableError``. What the answer must look like is compiled in a thread
-        of its own.
+        ``InsufficientScopeError``, or what ``check_alive`` raises. What the answer must look like is compiled in a
+        thread of its own.
 
         A prompt's copies stand next to each other; each has a seed of its own, counted on from the one that was given.
         """
+        try:
+            self.check_alive()
+        except UnmaskError as error:
+            self.metrics.rejected(error.code)
+            raise
         params = current_ledger().bound(params)
         constraint = await self._constraint(params)
         seeds = [_seed(params.seed, copy) for copy in range(copies)]
-        requests = [
+        return [
             self._request(prompt, replace(params, seed=seed), variant, tenant, constraint, markers)
             for prompt in prompts
             for seed in seeds
         ]
-        try:
-            self.check_alive()
-        except EngineUnavailableError:
-            self.metrics.rejected("engine_unavailable")
-            raise
-        return requests
 
     async def _constraint(self, params: GenerationParams) -> Constraint | None:
         """What ``params`` say the answer must look like. Raises ``QueueTimeoutError`` if that takes all its time."""

@@ -20,6 +20,7 @@ from unmask.errors import (
     InvalidValueError,
     NotInstalledError,
     NotServedError,
+    ShuttingDownError,
     UnknownFieldError,
     UnmaskError,
     UnsupportedValueError,
@@ -30,7 +31,7 @@ from unmask.serving.unknown_field import advice
 from unmask.serving.wire import Unknown
 
 _CLIENT_CLOSED_REQUEST = 499
-_DOWN_SECONDS = 30  # when to ask again for an engine that is down: nothing tells when it will be back
+_DOWN_SECONDS = 30  # when to ask again for a server or engine that is down: nothing tells when it will be back
 _HTTP_CODES = {
     400: "invalid_json",
     404: "not_found",
@@ -70,11 +71,13 @@ class Problem:
 
 
 def _headers(error: UnmaskError) -> dict[str, str]:
-    """What a key should be sent as, or when to try again an error that time may heal, or not at all."""
+    """What a key should be sent as, or when to try again an error that time may heal, and whether elsewhere."""
     if isinstance(error, InvalidApiKeyError):
         return {"www-authenticate": "Bearer"}
     if isinstance(error, NotInstalledError | NotServedError):
         return {"x-should-retry": "false"}  # clients of OpenAI and Anthropic take it for a failure that may pass
+    if isinstance(error, ShuttingDownError):  # on a new connection, which may lead to another server
+        return {"retry-after": str(_DOWN_SECONDS), "connection": "close"}
     down = _DOWN_SECONDS if isinstance(error, EngineUnavailableError) else None
     seconds = down if error.retry_after is None else error.retry_after
     return {} if seconds is None else {"retry-after": str(seconds)}

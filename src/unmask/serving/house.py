@@ -22,26 +22,25 @@ class House:
     def __init__(self, models: list[DiffusionModel]) -> None:
         self.models = models
         self.metrics = ServerMetrics(self._metrics)
-        self._variants = {name: (model, info) for model in models for name, info in model.variants.items()}
 
     @property
     def names(self) -> list[str]:
         """All names, in the order in which they were given."""
-        return list(self._variants)
+        return [name for model in self.models for name in model.variants]
 
     @asynccontextmanager
     async def hold(self, name: str | None) -> AsyncIterator[Model]:
         """The model called ``name``, loaded for as long as it is held. Raises ``ModelNotFoundError``."""
         name = self.names[0] if name is None else name
-        self.check(name)
-        model, info = self._variants[name]
-        yield NativeModel(model, name, info)
+        model = self._of(name)
+        yield NativeModel(model, name, model.variants[name])
 
-    def check(self, name: str) -> None:
-        """Raises ``ModelNotFoundError``."""
-        if name not in self._variants:
-            served = ", ".join(f"'{one}'" for one in self.names)
-            raise ModelNotFoundError(f"Model {shown(name)} is not served here.", hint=f"Use {served}.", param="model")
+    def _of(self, name: str) -> DiffusionModel:
+        for model in self.models:
+            if name in model.variants:
+                return model
+        served = ", ".join(f"'{one}'" for one in self.names)
+        raise ModelNotFoundError(f"Model {shown(name)} is not served here.", hint=f"Use {served}.", param="model")
 
     def listings(self) -> Iterator[Listing]:
         """All models."""
@@ -50,8 +49,7 @@ class House:
 
     def show(self, name: str) -> Listing:
         """One of them. Raises ``ModelNotFoundError``."""
-        self.check(name)
-        return next(listing for listing in self.listings() if listing.name == name)
+        return next(listing for listing in self._of(name).listings() if listing.name == name)
 
     def _metrics(self) -> Iterator[tuple[dict[str, str], Metrics]]:
         for model in self.models:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from unmask.errors import NotServedError
+from unmask.serving.security.needs import needs
 
 router = APIRouter(include_in_schema=False)
 
@@ -57,6 +58,7 @@ NOT_SERVED = {
 def _refuse(path: str, reason: str) -> None:
     @router.api_route(path, methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"])
     @router.api_route(path + "/{below:path}", methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"])
+    @needs("generate")
     async def refused() -> None:
         raise NotServedError(f"{path} is not served.", hint=reason)
 

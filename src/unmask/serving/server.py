@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import math
+import gc
 import signal
 import socket
 import sys
@@ -22,7 +22,7 @@ from unmask.checkpoints.prompts import PromptEncoder
 from unmask.engine.client import Progress
 from unmask.engine.options import EngineOptions
 from unmask.engine.process import ProcessEngine
-from unmask.errors import InvalidValueError, PortBusyError
+from unmask.errors import InvalidValueError, PortBusyError, ShuttingDownError
 from unmask.serving.app import create_app
 from unmask.serving.diffusion_model import DiffusionModel
 from unmask.serving.house import House
@@ -31,8 +31,8 @@ from unmask.serving.response_store import ResponseStore
 from unmask.serving.security import key_file
 from unmask.serving.settings import ServerSettings
 
-_ERROR_SECONDS = 2.0  # what clients get to read that their requests were ended
-_LAST_SECONDS = 10  # after that uvicorn ends what should have ended long ago
+_LAST_SECONDS = 0.5  # what clients get to read that their requests were ended, then what ends without them
+_TICK_SECONDS = 0.05
 
 _log = structlog.get_logger()
 
@@ -104,6 +104,7 @@ async def run_server(
             config = server_config(create_app(House([model]), settings, responses), settings)
             server = _Server(config, model, settings.grace_seconds, lambda: announce(model, url))
             _on_signal(partial(server.handle_exit, signal.SIGINT, None))  # a second signal ends the grace
+            gc.freeze()  # all this stays: neither collections nor the interpreter's end need to walk through it
             try:
                 await server.serve(sockets=[listener])
             finally:
@@ -137,20 +138,35 @@ class _Server(uvicorn.Server):
         self._listening()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Nobody new is let in. Running requests get their grace; those left then end with an error that says why."""
-        if self.server_state.tasks:
+        """Nothing new is begun: who asks is told why. Running requests get their grace; those left then end with the
+        same error. A second signal ends the grace.
+        """
+        self._model.stopping = True
+        if self._busy:
             _log.info("stopping", running=len(self.server_state.tasks), grace_seconds=self._grace)
-        ending = asyncio.create_task(self._end_requests())
-        await super().shutdown(sockets)
-        ending.cancel()
-
-    async def _end_requests(self) -> None:
-        await asyncio.sleep(self._grace)
+        await self._settle(self._grace, lambda: self.force_exit)
         self._model.constraints.close()
-        await self._model.engine.close()
-        await asyncio.sleep(_ERROR_SECONDS)
+        self._model.engine.end(ShuttingDownError())
+        await asyncio.gather(self._model.engine.close(), self._settle(_LAST_SECONDS))
+        for server in self.servers:
+            server.close()
         for connection in list(self.server_state.connections):
             connection.transport.abort()
+        await self._settle(_LAST_SECONDS)
+
+    async def _settle(self, seconds: float, enough: Callable[[], bool] = lambda: False) -> None:
+        """Wait until all that was asked is answered, or ``enough``, for at most so many seconds."""
+        due = time.monotonic() + seconds
+        while self._busy and time.monotonic() < due and not enough():
+            await asyncio.sleep(_TICK_SECONDS)
+
+    @property
+    def _busy(self) -> bool:
+        """Whether requests are being answered, or answers are on their way."""
+        state = self.server_state
+        return bool(state.tasks) or any(
+            connection.transport.get_write_buffer_size() for connection in state.connections
+        )
 
 
 def server_config(app: FastAPI, settings: ServerSettings) -> uvicorn.Config:
@@ -165,7 +181,6 @@ def server_config(app: FastAPI, settings: ServerSettings) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        timeout_graceful_shutdown=math.ceil(settings.grace_seconds + _LAST_SECONDS),
     )
 
 

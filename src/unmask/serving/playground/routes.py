@@ -11,6 +11,8 @@ from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from unmask.serving.security.needs import needs
+
 _STATIC = Path(__file__).parent / "static"
 _TYPES = {
     ".css": "text/css; charset=utf-8",
@@ -64,12 +66,14 @@ _FILES = {
 
 
 @router.api_route("/", methods=["GET", "HEAD"])
+@needs("nothing")
 async def page(request: Request) -> Response:
     """The playground."""
     return _FILES["index.html"].response(request)
 
 
 @router.api_route("/playground/{name:path}", methods=["GET", "HEAD"])
+@needs("nothing")
 async def file(name: str, request: Request) -> Response:
     """One of its files."""
     if name not in _FILES:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator
 
@@ -12,34 +11,32 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from unmask.errors import UnmaskError
 from unmask.serving.errors import ErrorResponder
 from unmask.serving.ledger import current_ledger
-from unmask.serving.security import key
 from unmask.serving.security.account import KeyAccount
 from unmask.serving.security.key_ring import KeyRing
+from unmask.serving.security.needs import Needs
 from unmask.serving.server_metrics import ServerMetrics
-
-_OPEN_PATHS = ("/", "/health", "/ready")
-_OPEN_FOLDER = "/playground/"  # a page asks for the key itself, when it needs it
-_METRICS = "/metrics"
-_TELLING_GETS = re.compile(r"/v1/models(/.*)?|/tokenizer_info|/openapi\.json|/api/(tags|ps|version)")
-_TELLING_POSTS = re.compile(r"/tokenize|/detokenize|/v1/messages/count_tokens|/api/show")
 
 
 class Authorization:
-    """Asks for a key everywhere but at the playground page, health and readiness; at metrics if there is a key file.
+    """Asks for a key that has the scope which a request needs; for metrics only if there is a key file.
 
     A key comes as ``Authorization: Bearer <key>`` or ``x-api-key: <key>``. The request's ledger charges its account.
     """
 
-    def __init__(self, app: ASGIApp, ring: KeyRing, metrics: ServerMetrics, errors: ErrorResponder) -> None:
+    def __init__(
+        self, app: ASGIApp, ring: KeyRing, needs: Needs, metrics: ServerMetrics, errors: ErrorResponder
+    ) -> None:
         self._app = app
         self._ring = ring
         self._metrics = metrics
         self._errors = errors
-        self._open = _OPEN_PATHS if ring.path is not None else (*_OPEN_PATHS, _METRICS)
+        self._needs = needs
+        self._open_metrics = ring.path is None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        if scope["type"] != "http" or scope["path"] in self._open or scope["path"].startswith(_OPEN_FOLDER):
+        need = self._needs.of(scope)
+        if scope["type"] != "http" or need == "nothing" or (need == "metrics" and self._open_metrics):
             return await self._app(scope, receive, send)
         account: KeyAccount | None = None
 
@@ -50,22 +47,12 @@ class Authorization:
 
         try:
             account = current_ledger().account = self._ring.find(_candidates(scope))
-            account.begin(needed_scope(scope["method"], scope["path"]), time.monotonic())
+            account.begin(need, time.monotonic())
         except UnmaskError as refusal:
             if refusal.status == 429:
                 self._metrics.refused(refusal.code)
             return await self._errors.response(scope["path"], refusal)(scope, receive, send_with_limits)
         await self._app(scope, receive, send_with_limits)
-
-
-def needed_scope(method: str, path: str) -> key.Scope:
-    """What a request takes. Whatever is not known to tell of the model alone takes the most: answers that are kept,
-    for one, are as good as made.
-    """
-    if path == _METRICS:
-        return "metrics"
-    telling = _TELLING_GETS if method in ("GET", "HEAD") else _TELLING_POSTS
-    return "models" if telling.fullmatch(path) else "generate"
 
 
 def _candidates(scope: Scope) -> Iterator[bytes]:

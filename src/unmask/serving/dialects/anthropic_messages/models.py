@@ -10,11 +10,13 @@ from fastapi import APIRouter
 from unmask.serving.conditional_route import route_for
 from unmask.serving.listing import Listing
 from unmask.serving.models import Served
+from unmask.serving.security.needs import needs
 
 router = APIRouter(route_class=route_for(lambda headers: "anthropic-version" in headers), include_in_schema=False)
 
 
 @router.get("/v1/models")
+@needs("models")
 async def list_models(house: Served) -> dict[str, Any]:
     """All models, and what adapters make of them, on one page."""
     data = [_card(listing) for listing in house.listings()]
@@ -22,6 +24,7 @@ async def list_models(house: Served) -> dict[str, Any]:
 
 
 @router.get("/v1/models/{name:path}")
+@needs("models")
 async def retrieve_model(name: str, house: Served) -> dict[str, Any]:
     """The model ``name``."""
     return _card(house.show(name))

@@ -20,6 +20,7 @@ from unmask.serving.dialects.anthropic_messages.tools import eager_tools
 from unmask.serving.dialects.anthropic_messages.wire import CountRequest, MessagesRequest
 from unmask.serving.fields import field_names
 from unmask.serving.models import Models
+from unmask.serving.security.needs import needs
 from unmask.serving.sse import EventStream
 from unmask.serving.tenant import tenant_of
 from unmask.serving.whole import answer_whole
@@ -30,6 +31,7 @@ router = APIRouter(route_class=JsonRoute)
 
 
 @router.post("/v1/messages", responses=responses(ErrorEnvelope, Message, EVENTS))
+@needs("generate")
 async def create_message(body: MessagesRequest, request: Request, models: Models) -> Response:
     """Answer a conversation, streamed or at once."""
     chat = parse(body)
@@ -46,6 +48,7 @@ async def create_message(body: MessagesRequest, request: Request, models: Models
 
 
 @router.post("/v1/messages/count_tokens", responses=responses(ErrorEnvelope))
+@needs("models")
 async def count_tokens(body: CountRequest, models: Models) -> dict[str, Any]:
     """How many tokens the prompt of such a conversation has."""
     chat = parse_chat(body, GenerationParams())

@@ -19,6 +19,7 @@ from unmask.serving.dialects.ollama.wire import ShowRequest
 from unmask.serving.fields import agree
 from unmask.serving.listing import Listing
 from unmask.serving.models import Served
+from unmask.serving.security.needs import needs
 
 _FOREVER = "9999-12-31T23:59:59Z"
 
@@ -26,12 +27,14 @@ router = APIRouter(route_class=UntypedJsonRoute, responses=responses(ErrorEnvelo
 
 
 @router.get("/api/tags")
+@needs("models")
 async def list_models(house: Served) -> dict[str, Any]:
     """All models, and what adapters make of them."""
     return {"models": [_entry(listing) | _about(listing) for listing in house.listings()]}
 
 
 @router.get("/api/ps")
+@needs("models")
 async def list_running(house: Served) -> dict[str, Any]:
     """The same: all are loaded, and stay."""
     listed = [
@@ -42,12 +45,14 @@ async def list_running(house: Served) -> dict[str, Any]:
 
 
 @router.get("/api/version")
+@needs("models")
 async def version() -> dict[str, Any]:
     """Ours: there is no Ollama here whose version could be told."""
     return {"version": __version__}
 
 
 @router.post("/api/show")
+@needs("models")
 async def show(body: ShowRequest, house: Served) -> dict[str, Any]:
     """What is known of one model."""
     name = plain(house, agree("model", body.model, "name", body.name))

@@ -21,6 +21,7 @@ from unmask.serving.dialects.ollama.stream import LineStream
 from unmask.serving.fields import field_names
 from unmask.serving.model import Model
 from unmask.serving.models import Models, RequestModels
+from unmask.serving.security.needs import needs
 from unmask.serving.sse import EventStream
 from unmask.serving.tenant import tenant_of
 from unmask.serving.whole import answer_whole
@@ -33,6 +34,7 @@ def _responses(line: type[Line]) -> dict[int | str, Json]:
 
 
 @router.post("/api/chat", responses=_responses(ChatLine))
+@needs("generate")
 async def chat(body: wire.ChatRequest, request: Request, models: Models) -> Response:
     """Answer a conversation, streamed or at once."""
     if not body.messages:
@@ -45,6 +47,7 @@ async def chat(body: wire.ChatRequest, request: Request, models: Models) -> Resp
 
 
 @router.post("/api/generate", responses=_responses(GenerateLine))
+@needs("generate")
 async def generate(body: wire.GenerateRequest, request: Request, models: Models) -> Response:
     """Answer one prompt, as a user's message or as it stands."""
     if not body.prompt:

@@ -7,6 +7,7 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse, Response
 
 from unmask.serving.conditional_route import route_for
+from unmask.serving.security.needs import needs
 
 
 def _asks_for_no_page(headers: Headers) -> bool:
@@ -17,6 +18,7 @@ router = APIRouter(route_class=route_for(_asks_for_no_page), include_in_schema=F
 
 
 @router.api_route("/", methods=["GET", "HEAD"])
+@needs("nothing")
 async def running() -> Response:
     """That somebody is."""
     return PlainTextResponse("Ollama is running", headers={"vary": "accept"})

@@ -18,6 +18,7 @@ from unmask.serving.dialects.openai_common.head import Head
 from unmask.serving.fields import field_names
 from unmask.serving.model import Model
 from unmask.serving.models import Models
+from unmask.serving.security.needs import needs
 from unmask.serving.sse import EventStream, StreamEncoder
 from unmask.serving.tenant import tenant_of
 from unmask.serving.whole import answer_whole
@@ -26,6 +27,7 @@ router = APIRouter(route_class=JsonRoute)
 
 
 @router.post("/v1/chat/completions", responses=responses(ErrorEnvelope, ChatCompletion, EVENTS))
+@needs("generate")
 async def create_chat_completion(body: ChatRequest, request: Request, models: Models) -> Response:
     """Answer a conversation, streamed or at once."""
     parsed = parse(body)

@@ -12,17 +12,20 @@ from unmask.serving.description import responses
 from unmask.serving.dialects.openai_common.envelope import ErrorEnvelope
 from unmask.serving.listing import Listing
 from unmask.serving.models import Served
+from unmask.serving.security.needs import needs
 
 router = APIRouter(responses=responses(ErrorEnvelope))
 
 
 @router.get("/v1/models")
+@needs("models")
 async def list_models(house: Served) -> dict[str, Any]:
     """All models, and what adapters make of them."""
     return {"object": "list", "data": [_card(listing) for listing in house.listings()]}
 
 
 @router.get("/v1/models/{name:path}")
+@needs("models")
 async def retrieve_model(name: str, house: Served) -> dict[str, Any]:
     """The model ``name``."""
     return _card(house.show(name))

@@ -16,6 +16,7 @@ from unmask.serving.dialects.openai_completions.stream import CompletionStream
 from unmask.serving.dialects.openai_completions.wire import CompletionRequest, CompletionResponse
 from unmask.serving.fields import field_names
 from unmask.serving.models import Models
+from unmask.serving.security.needs import needs
 from unmask.serving.sse import EventStream
 from unmask.serving.tenant import tenant_of
 from unmask.serving.whole import answer_whole
@@ -24,6 +25,7 @@ router = APIRouter(route_class=JsonRoute)
 
 
 @router.post("/v1/completions", responses=responses(ErrorEnvelope, CompletionResponse, EVENTS))
+@needs("generate")
 async def create_completion(body: CompletionRequest, request: Request, models: Models) -> Response:
     """Continue each prompt, streamed or at once."""
     parsed = parse(body)

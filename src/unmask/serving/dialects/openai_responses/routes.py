@@ -22,6 +22,7 @@ from unmask.serving.dialects.openai_responses.stream import ResponseStream
 from unmask.serving.dialects.openai_responses.wire import CountRequest, ItemsQuery, ResponseRequest, RetrieveQuery
 from unmask.serving.fields import field_names
 from unmask.serving.models import Models
+from unmask.serving.security.needs import needs
 from unmask.serving.sse import EventStream
 from unmask.serving.tenant import tenant_of
 from unmask.serving.whole import respond
@@ -37,6 +38,7 @@ Own = Annotated[Kept, Depends(_of_sender)]
 
 
 @router.post("/v1/responses", responses=responses(ErrorEnvelope, response.Response, EVENTS))
+@needs("generate")
 async def create_response(body: ResponseRequest, request: Request, models: Models, kept: Own) -> Response:
     """Answer, streamed or at once."""
     previous = await kept.conversation(body.previous_response_id)
@@ -57,6 +59,7 @@ async def create_response(body: ResponseRequest, request: Request, models: Model
 
 
 @router.post("/v1/responses/input_tokens", responses=responses(ErrorEnvelope, response.InputTokens))
+@needs("generate")
 async def count_input_tokens(body: CountRequest, models: Models, kept: Own) -> Response:
     """Count the prompt that a request like this would have."""
     previous = await kept.conversation(body.previous_response_id)
@@ -67,6 +70,7 @@ async def count_input_tokens(body: CountRequest, models: Models, kept: Own) -> R
 
 
 @router.get("/v1/responses/{response_id}", responses=responses(ErrorEnvelope, response.Response))
+@needs("generate")
 async def retrieve_response(response_id: str, query: Annotated[RetrieveQuery, Query()], kept: Own) -> Response:
     """The response as it was made."""
     found = await kept.find(response_id)
@@ -74,18 +78,21 @@ async def retrieve_response(response_id: str, query: Annotated[RetrieveQuery, Qu
 
 
 @router.get("/v1/responses/{response_id}/input_items", responses=responses(ErrorEnvelope, ItemList))
+@needs("generate")
 async def list_input_items(response_id: str, query: Annotated[ItemsQuery, Query()], kept: Own) -> Response:
     """The items that it answers, those of previous responses included."""
     return json_response(page(await kept.find(response_id), query))
 
 
 @router.delete("/v1/responses/{response_id}", responses=responses(ErrorEnvelope, Deletion))
+@needs("generate")
 async def delete_response(response_id: str, kept: Own) -> Response:
     """Forget it."""
     return json_response(await kept.delete(response_id))
 
 
 @router.post("/v1/responses/{response_id}/cancel", responses=responses(ErrorEnvelope))
+@needs("generate")
 async def cancel_response(response_id: str, kept: Own) -> Response:
     """There is nothing to cancel: a response that can be found is finished."""
     await kept.find(response_id)

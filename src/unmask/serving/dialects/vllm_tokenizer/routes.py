@@ -16,11 +16,13 @@ from unmask.serving.dialects.openai_common.messages import parse_messages
 from unmask.serving.dialects.vllm_tokenizer.wire import DetokenizeRequest, Text, TokenizeRequest, Tokens
 from unmask.serving.diffusion_model import DiffusionModel
 from unmask.serving.models import Models
+from unmask.serving.security.needs import needs
 
 router = APIRouter(route_class=JsonRoute)
 
 
 @router.post("/tokenize", responses=responses(ErrorEnvelope, Tokens))
+@needs("models")
 async def tokenize(body: TokenizeRequest, models: Models) -> Response:
     """The ids of a text, or of a conversation as the chat endpoint would see it."""
     model = (await models.find(body.model)).ours("/tokenize")
@@ -40,6 +42,7 @@ async def _encode(body: TokenizeRequest, model: DiffusionModel) -> list[int]:
 
 
 @router.post("/detokenize", responses=responses(ErrorEnvelope, Text))
+@needs("models")
 async def detokenize(body: DetokenizeRequest, models: Models) -> Response:
     """The text of ids, special tokens shown."""
     model = (await models.find(body.model)).ours("/detokenize")
@@ -52,6 +55,7 @@ async def detokenize(body: DetokenizeRequest, models: Models) -> Response:
 
 
 @router.get("/tokenizer_info", responses=responses(ErrorEnvelope))
+@needs("models")
 async def tokenizer_info(models: Models) -> dict[str, Any]:
     """The checkpoint's tokenizer configuration, chat template included."""
     model = (await models.find(None)).ours("/tokenizer_info")
