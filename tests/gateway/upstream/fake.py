@@ -61,6 +61,7 @@ class Fake:
     headers: list = field(default_factory=list)
     paths: list[str] = field(default_factory=list)
     left: asyncio.Event = field(default_factory=asyncio.Event)
+    pages: dict[str, bytes] = field(default_factory=dict)  # what stands where to be read
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         number = len(self.bodies)
@@ -73,6 +74,12 @@ class Fake:
         except (asyncio.CancelledError, ConnectionError):
             self.left.set()
             raise
+
+    async def page(self, request: web.Request) -> web.Response:
+        if request.path not in self.pages:
+            raise web.HTTPNotFound
+        self.headers.append(request.headers)
+        return web.Response(body=self.pages[request.path])
 
     async def _play(self, script: Script, request: web.Request) -> web.StreamResponse:
         await asyncio.sleep(script.before)
@@ -95,6 +102,7 @@ async def fake(*scripts: Script) -> AsyncIterator[Fake]:
     runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
     server = Fake("", list(scripts))
     app.router.add_post("/v1/{rest:.*}", server.answer)
+    app.router.add_get("/{rest:.*}", server.page)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
@@ -107,6 +108,21 @@ async def test_a_demanded_call_fits_its_schema(lane):
     assert found.finish == "tool_calls"
     (call,) = found.tool_calls
     assert (call.name, json.loads(call.arguments)["city"] in ("Paris", "Rome")) == ("weather", True)
+
+
+async def test_tools_that_the_template_does_not_show(lane):
+    """SmolLM2's shows none, which the server says; so they are spelled out, and a demand is kept all the same."""
+    async with opened(endpoint(f"{lane}/v1", "llama.cpp", key=SECRET)) as upstream:
+        await upstream.learn()
+        known = upstream.endpoint
+        assert (known.tools, known.context_length, known.variables >= {"messages"}) == (False, 512, True)
+        tools = [Tool("weather", "Tells the weather.", CITY)]
+        asked = chat(max_tokens=80, temperature=0, tools=tools)
+        plain = (await answers(upstream.chat(chat(max_tokens=80, temperature=0))))[0]
+        told = (await answers(upstream.chat(asked)))[0]
+        assert told.completion.prompt_tokens > plain.completion.prompt_tokens + 50
+        demanded = (await answers(upstream.chat(replace(asked, choice=ToolChoice("required")))))[0]
+        assert [call.name for call in demanded.tool_calls] == ["weather"]
 
 
 async def test_forms(lane):

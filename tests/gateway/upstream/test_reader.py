@@ -221,6 +221,13 @@ class TestCalls:
         assert [one.name for one in found.tool_calls] == ["weather", "f", "weather"]
         assert [part.index for part in found.parts if isinstance(part, ToolPiece)] == [0, 1, 2]
 
+    def test_spelled_out_ones_are_read_here(self):
+        found = answer(*(chunk(content=c) for c in f"So: {CALL}"), chunk("stop"), question=chat(tools=[WEATHER]),
+                       tools=False)  # fmt: skip
+        assert (found.content, found.finish) == ("So: ", "tool_calls")
+        assert found.tool_calls == [ToolCall("weather", '{"city": "Paris"}')]
+        assert answer(chunk(content=CALL), chunk("stop"), tools=False).content == CALL
+
     def test_llama_cpp_is_held_to_a_demanded_call_by_its_schema(self):
         question = chat(tools=[WEATHER], choice=ToolChoice("named", "weather"))
         text = '{"name": "weather", "arguments": {"city": "Rome"}}'

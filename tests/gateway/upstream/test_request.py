@@ -150,10 +150,21 @@ class TestTools:
         assert body(chat(tools=[F]), "llama.cpp")["parallel_tool_calls"] is True
 
     def test_a_template_that_shows_none(self):
-        with pytest.raises(UnsupportedValueError) as caught:
-            body(chat(tools=[F]), tools=False)
-        assert caught.value.param == "tools"
-        body(chat(tools=[F], choice=ToolChoice("none")), tools=False)
+        """They are told of in plain text, as our own engine does it; a demand is a schema."""
+        for kind in KINDS:
+            sent = body(chat(tools=[G]), kind, tools=False)
+            assert not sent.keys() & {"tools", "tool_choice", "parallel_tool_calls", "response_format"}
+            assert '"name": "g"' in sent["messages"][0]["content"]
+            demanded = body(chat(tools=[F, G], choice=ToolChoice("named", "g")), kind, tools=False)
+            assert demanded["response_format"]["json_schema"]["schema"]["properties"]["name"] == {"const": "g"}
+            assert "tools" not in demanded
+        plain = body(chat(list(TestConversation.TURNS)), tools=False)["messages"]
+        assert all({*turn} == {"role", "content"} for turn in plain)
+        assert "<tool_response>\n1\n</tool_response>" in plain[3]["content"]
+        assert len(body(chat(tools=[G], choice=ToolChoice("none")), tools=False)["messages"]) == 1
+        for options in ({"tools": [F]}, {"tools": [G], "logprobs": 1}):
+            with pytest.raises(UnsupportedValueError):
+                body(chat(**options), tools=False)
 
     def test_what_is_no_tool(self):
         with pytest.raises(InvalidValueError):

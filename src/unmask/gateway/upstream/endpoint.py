@@ -16,10 +16,10 @@ class Endpoint:
 
     ``base_url`` as OpenAI's clients take it, up to ``/v1``. ``model``: the model's name there. ``key`` is sent in
     ``key_header``, to nobody else, and shown to nobody. ``snapshots``: it answers ``diffusing`` as Mercury does.
-    ``tools``: it shows tools to the model. ``variables``: what its chat template reads, None if that is not known.
-    ``syntax``: markers of reasoning and calls that it leaves in the content, so that they are read here;
-    ``opens_reasoning``: its prompts end inside a reasoning block. ``context_length``: the most tokens that prompt and
-    answer have there together, None if that is not known.
+    ``tools``: it shows tools to the model; else they are spelled out for it. ``variables``: what its chat template
+    reads, None if that is not known. ``syntax``: markers of reasoning and calls that it leaves in the content, so that
+    they are read here; ``opens_reasoning``: its prompts end inside a reasoning block. ``context_length``: the most
+    tokens that prompt and answer have there together, None if that is not known.
     """
 
     lane: str

@@ -10,15 +10,14 @@ import msgspec
 from unmask.answers.chat import Chat, Continuation, Length
 from unmask.answers.reading import VERBATIM, Reading
 from unmask.answers.syntax import NO_SYNTAX
-from unmask.answers.tools import Tool, check_tools, forced_schema
 from unmask.errors import InvalidValueError, UnsupportedValueError
 from unmask.gateway.upstream.endpoint import Endpoint
-from unmask.gateway.upstream.forms import check_prefill, form_fields, schema_fields
+from unmask.gateway.upstream.forms import check_prefill, form_fields
 from unmask.gateway.upstream.messages import openai_messages
+from unmask.gateway.upstream.tools import check_chat_tools, reading_of, tool_fields, tool_messages
 from unmask.gateway.upstream.understood import TAKEN, check_params, check_taken, is_said
 from unmask.params import CONSTRAINTS, GenerationParams
 
-_NO_PARAMETERS = {"type": "object", "properties": {}}
 _SEEDS = 2**32 - 1  # the last one of 32 bits means "any" to llama.cpp
 _THINKING = ("enable_thinking", "thinking")  # what templates call it
 _PLAIN = ("max_tokens", "temperature", "top_p", "min_tokens", "ignore_eos")  # as they are
@@ -55,11 +54,10 @@ def ask_chat(chat: Chat, endpoint: Endpoint) -> list[Asked]:
     params = chat.params
     check_params(params, endpoint)
     _check_length(chat.length, endpoint)
-    check_tools(chat.tools, chat.choice)
     _check_chat(chat, endpoint)
     fields = {
         **_conversation(chat, endpoint),
-        **_tool_fields(chat, endpoint),
+        **tool_fields(chat, endpoint),
         **_thinking_fields(chat, endpoint),
         **form_fields(params, endpoint, chat=True),
     }
@@ -67,14 +65,7 @@ def ask_chat(chat: Chat, endpoint: Endpoint) -> list[Asked]:
         fields |= {"logprobs": True, "top_logprobs": _alternatives(params.logprobs, endpoint)}
     if params.frames:
         fields["diffusing"] = True
-    forced = chat.choice.forced and endpoint.kind == "llama.cpp"
-    reading = Reading(
-        syntax=NO_SYNTAX if forced else endpoint.syntax,
-        tools=bool(chat.offered),
-        one_call=chat.one_call,
-        opened=endpoint.opens_reasoning and not forced,
-        forced=forced,
-    )
+    reading = reading_of(chat, endpoint)
     told = {name: value for name, value in (("thinking", chat.thinking), ("effort", chat.effort)) if value is not None}
     asked = [_asked("/chat/completions", fields, reading, params, endpoint, copy, told) for copy in range(chat.copies)]
     return asked if chat.length is None or params.max_tokens is None else list(map(_with_unlimited, asked))
@@ -189,7 +180,7 @@ def _alternatives(count: int, endpoint: Endpoint) -> int:
 
 
 def _conversation(chat: Chat, endpoint: Endpoint) -> dict[str, Any]:
-    messages = openai_messages(chat.messages, endpoint.kind)
+    messages = openai_messages(tool_messages(chat, endpoint), endpoint.kind)
     if not chat.prefill:
         return {"messages": messages}
     fields: dict[str, Any] = {"messages": [*messages, {"role": "assistant", "content": chat.prefill}]}
@@ -198,32 +189,6 @@ def _conversation(chat: Chat, endpoint: Endpoint) -> dict[str, Any]:
     if endpoint.kind == "vllm":
         fields["add_generation_prompt"] = False
     return fields
-
-
-def _tool_fields(chat: Chat, endpoint: Endpoint) -> dict[str, Any]:
-    """The tools, and what is demanded. llama.cpp enforces no demand by itself, but a schema: the call's own."""
-    if not chat.offered:
-        return {}
-    fields: dict[str, Any] = {"tools": [_function(tool) for tool in chat.offered]}
-    if chat.choice.forced and endpoint.kind == "llama.cpp":
-        schema = forced_schema(chat.tools, chat.choice)
-        return fields | {"tool_choice": "none"} | schema_fields(schema, endpoint, chat=True)
-    if chat.choice.mode == "named":
-        fields["tool_choice"] = {"type": "function", "function": {"name": chat.choice.name}}
-    elif chat.choice.mode == "required":
-        fields["tool_choice"] = "required"
-    if chat.one_call or endpoint.kind == "llama.cpp":  # whose default depends on the model
-        fields["parallel_tool_calls"] = not chat.one_call
-    return fields
-
-
-def _function(tool: Tool) -> dict[str, Any]:
-    function: dict[str, Any] = {"name": tool.name, "parameters": tool.parameters or _NO_PARAMETERS}
-    if tool.description:
-        function["description"] = tool.description
-    if tool.strict:
-        function["strict"] = True
-    return {"type": "function", "function": function}
 
 
 def _thinking_fields(chat: Chat, endpoint: Endpoint) -> dict[str, Any]:
@@ -242,24 +207,12 @@ def _thinking_fields(chat: Chat, endpoint: Endpoint) -> dict[str, Any]:
 
 def _check_chat(chat: Chat, endpoint: Endpoint) -> None:
     """What can be known beforehand to have no effect."""
-    if chat.offered and not endpoint.tools:
-        raise UnsupportedValueError(
-            f"The chat template of this model on lane '{endpoint.lane}' shows it no tools.",
-            hint="Leave 'tools' out, or choose a model that was trained with them.",
-            param="tools",
-        )
+    check_chat_tools(chat, endpoint)
     if chat.prefill:
         check_taken("prefill", endpoint, "messages")
         check_prefill(chat.prefill, chat.params, endpoint)
-    form = next((name for name in CONSTRAINTS if getattr(chat.params, name) is not None), None)
-    if chat.choice.forced and form is not None:
-        raise InvalidValueError(
-            f"'tool_choice' and '{form}' both say what the answer looks like.",
-            hint="Give one of them.",
-            param="tool_choice",
-        )
     _check_thinking(chat, endpoint)
-    if chat.params.logprobs is not None and endpoint.syntax is not None:
+    if chat.params.logprobs is not None and reading_of(chat, endpoint).syntax not in (None, NO_SYNTAX):
         raise UnsupportedValueError(
             f"Lane '{endpoint.lane}' tells reasoning and calls as text, which its log-probabilities cannot be told "
             "apart by.",

@@ -9,6 +9,7 @@ import aiohttp
 from unmask.answers.chat import Chat, Continuation
 from unmask.gateway.upstream.endpoint import Endpoint, Patience
 from unmask.gateway.upstream.lane_request import LaneRequest
+from unmask.gateway.upstream.learning import learned
 from unmask.gateway.upstream.request import Asked, ask_chat, ask_texts
 from unmask.gateway.upstream.spellings import Spellings
 
@@ -26,6 +27,10 @@ class Upstream:
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._patience.connect),
             cookie_jar=aiohttp.DummyCookieJar(),
         )
+
+    async def learn(self) -> None:
+        """Ask the server what it knows of its model, for ``endpoint``. What it does not tell stays as it was."""
+        self.endpoint = await learned(self.endpoint, self._session)
 
     def chat(self, chat: Chat, cells: Spellings | None = None) -> LaneRequest:
         """The request for ``chat``, checked and not yet sent. ``cells`` are to learn the texts of its tokens. Raises
