@@ -16,7 +16,7 @@ from unmask.answers.parser import AnswerParser
 from unmask.answers.parts import Content, Reasoning, ToolCall, ToolPiece, merged
 from unmask.answers.syntax import HERMES, THINK, AnswerSyntax
 from unmask.answers.tools import Tool, ToolChoice
-from unmask.errors import EngineCrashedError, UpstreamError
+from unmask.errors import EngineCrashedError, UnmaskError, UpstreamError
 from unmask.gateway.upstream.chunk import decode_chunk
 from unmask.gateway.upstream.reader import AnswerReader
 from unmask.gateway.upstream.request import ask_chat, ask_texts
@@ -59,6 +59,32 @@ def calls_of(*deltas, finish="tool_calls", **options):
     chunks = [chunk(tool_calls=delta) for delta in deltas]
     found = answer(*chunks, chunk(finish), question=chat(tools=[WEATHER], **options))
     return [(one.name, one.arguments) for one in found.tool_calls]
+
+
+NAMES = (
+    "choices", "delta", "message", "content", "reasoning", "tool_calls", "function", "name", "arguments", "index", "id",
+    "finish_reason", "logprobs", "top_logprobs", "token", "tokens", "bytes", "logprob", "usage", "timings", "text",
+    "prompt_tokens", "completion_tokens", "predicted_n", "error", "diffusion_meta", "diffusion_content",
+)  # fmt: skip
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-1, 300) | st.sampled_from(["", "a", "{}", "stop", "length", "\ud83d"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=4),
+    max_leaves=12,
+)
+objects = st.dictionaries(st.sampled_from(NAMES), values, max_size=4)
+noted_objects = objects.map(lambda entry: chunk(choice={"logprobs": {"content": [entry]}}, content="a"))
+
+
+@settings(max_examples=300)
+@given(st.lists(objects | objects.map(lambda delta: chunk(**delta)) | noted_objects))
+def test_no_chunk_brings_the_reader_down(chunks):
+    one = reader(chat(tools=[WEATHER], logprobs=2, stop=("x",)))
+    try:
+        for payload in chunks:
+            one.feed(decode_chunk(json.dumps(payload).encode()))
+        one.end()
+    except (ValueError, UnmaskError):
+        pass
 
 
 class TestText:
@@ -419,7 +445,11 @@ class TestLogprobs:
         one = AnswerReader(
             ask_texts(Continuation(params=GenerationParams(logprobs=1), texts=["x"]), where)[0], where.lane, cells
         )
-        logprobs = {"tokens": ["a", "b"], "token_logprobs": [None, -0.5], "top_logprobs": [None, {"c": -2, "b": -0.5}]}
+        logprobs = {
+            "tokens": ["a", "b"],
+            "token_logprobs": [None, -0.5],
+            "top_logprobs": [None, {"c": -2, "b": -0.5, "d": None}],
+        }
         choice = {"text": "ab", "index": 0, "finish_reason": "stop", "logprobs": logprobs}
         one.feed(decode_chunk(json.dumps({"choices": [choice]}).encode()))
         _, found = one.end()

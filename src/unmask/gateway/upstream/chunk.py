@@ -47,13 +47,30 @@ class Delta(Struct):
         return (self.content if isinstance(self.content, str) else "") or self.refusal or ""
 
 
+class Entry(Struct, rename={"codes": "bytes"}):
+    """A token and what the model thought of it; with some servers without the ``codes`` of its bytes."""
+
+    token: str | None = None
+    logprob: float | None = None
+    codes: list[int] | None = None
+    top_logprobs: list[Entry] | None = None
+
+    @property
+    def spelling(self) -> tuple[str, bytes]:
+        """Its text and its bytes."""
+        text = self.token or ""
+        if self.codes is None or not all(0 <= code < 256 for code in self.codes):
+            return text, text.encode()
+        return text, bytes(self.codes)
+
+
 class TextLogprobs(Struct):
     """Log-probabilities: entries of chats, or parallel lists of texts that are gone on with."""
 
-    content: list[dict[str, Any]] | None = None
+    content: list[Entry] | None = None
     tokens: list[str] | None = None
     token_logprobs: list[float | None] | None = None
-    top_logprobs: list[dict[str, float] | None] | None = None
+    top_logprobs: list[dict[str, float | None] | None] | None = None
 
 
 class Choice(Struct):

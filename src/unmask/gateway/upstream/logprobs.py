@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from unmask.answers.parts import Content, Part
 from unmask.engine.shown_tokens import ShownTokens
 from unmask.events import TokenLogprob
-from unmask.gateway.upstream.chunk import TextLogprobs
+from unmask.gateway.upstream.chunk import Entry, TextLogprobs
 from unmask.gateway.upstream.spellings import Spellings
 
 _Top = list[tuple[int, float]]
@@ -52,13 +51,14 @@ class ContentLogprobs:
         self.all += entries
         return entries, runs
 
-    def _chat(self, content: Sequence[dict[str, Any]]) -> Iterator[tuple[str, bytes, float, _Top]]:
+    def _chat(self, content: Sequence[Entry]) -> Iterator[tuple[str, bytes, float, _Top]]:
         for entry in content:
-            top = [self._alternative(one) for one in entry.get("top_logprobs") or ()]
-            yield *_spelling(entry), _number(entry.get("logprob")), top
-
-    def _alternative(self, entry: dict[str, Any]) -> tuple[int, float]:
-        return self._spellings.number(*_spelling(entry)), _number(entry.get("logprob"))
+            others = [
+                (self._spellings.number(*other.spelling), other.logprob)
+                for other in entry.top_logprobs or ()
+                if other.logprob is not None
+            ]
+            yield *entry.spelling, _number(entry.logprob), others
 
     def _lists(self, told: TextLogprobs) -> Iterator[tuple[str, bytes, float, _Top]]:
         tops = told.top_logprobs or []
@@ -66,18 +66,13 @@ class ContentLogprobs:
             logprobs = told.token_logprobs or []
             logprob = logprobs[place] if place < len(logprobs) else None
             top = (tops[place] if place < len(tops) else None) or {}
-            best = sorted(top.items(), key=lambda item: -item[1])
-            numbered = [(self._spellings.number(other, other.encode()), value) for other, value in best]
-            yield text, text.encode(), _number(logprob), numbered
+            likely = [
+                (self._spellings.number(other, other.encode()), value)
+                for other, value in top.items()
+                if value is not None
+            ]
+            yield text, text.encode(), _number(logprob), sorted(likely, key=lambda one: -one[1])
 
 
-def _spelling(entry: dict[str, Any]) -> tuple[str, bytes]:
-    """A token's text and bytes: servers may leave out the latter."""
-    text = str(entry.get("token") or "")
-    spelled = entry.get("bytes")
-    known = isinstance(spelled, list) and all(isinstance(one, int) and 0 <= one < 256 for one in spelled)
-    return text, bytes(spelled) if known and spelled is not None else text.encode()
-
-
-def _number(logprob: Any) -> float:
-    return float(logprob) if isinstance(logprob, int | float) else float("nan")
+def _number(logprob: float | None) -> float:
+    return float("nan") if logprob is None else logprob
