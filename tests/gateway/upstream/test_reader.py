@@ -75,7 +75,7 @@ objects = st.dictionaries(st.sampled_from(NAMES), values, max_size=4)
 noted_objects = objects.map(lambda entry: chunk(choice={"logprobs": {"content": [entry]}}, content="a"))
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.lists(objects | objects.map(lambda delta: chunk(**delta)) | noted_objects))
 def test_no_chunk_brings_the_reader_down(chunks):
     one = reader(chat(tools=[WEATHER], logprobs=2, stop=("x",)))
