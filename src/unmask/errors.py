@@ -213,9 +213,30 @@ class ShuttingDownError(UnmaskError):
 
 
 class EngineCrashedError(UnmaskError):
-    """The engine of another kind that serves the model has died, and the request with it."""
+    """The engine of another kind that serves the model has died, or broke off, and the request with it."""
 
     code = "engine_crashed"
+    status = 502
+
+
+class EngineStalledError(UnmaskError):
+    """The engine that served this request got nowhere for as long as it may; it was told to drop the request."""
+
+    code = "engine_stalled"
+    status = 504
+
+
+class UpstreamError(UnmaskError):
+    """The engine behind this model answered with an error, or with something that is no answer."""
+
+    code = "upstream_error"
+    status = 502
+
+
+class LaneKeyError(UnmaskError):
+    """The engine behind this model does not take the key, or the account, that this server is set up with."""
+
+    code = "lane_key_refused"
     status = 502
 
 
