@@ -20,7 +20,7 @@ from unmask.gateway.supervisor import Progress
 from unmask.metrics import Metrics
 from unmask.serving.app import create_app
 from unmask.serving.diffusion_model import DiffusionModel
-from unmask.serving.entry import Entry
+from unmask.serving.entry import Entry, Stay
 from unmask.serving.house import House
 from unmask.serving.resident import LoadedModel, NativeResident
 from unmask.serving.response_store import ResponseStore
@@ -98,7 +98,7 @@ class LoadedEntry(Entry):
         self.prompts = PromptEncoder(EMBEDDED_MODEL, MODEL)
         metrics = Metrics(EMBEDDED_MODEL, MODEL.family, "diffusion", lambda: engine.stats)
         self.model = DiffusionModel(engine, self.prompts, name=EMBEDDED_MODEL, metrics=metrics, capacity=capacity)
-        super().__init__([*self.model.listings()], size_bytes=0, pinned=True)
+        super().__init__([*self.model.listings()], size_bytes=0, stay=Stay(pinned=True))
         self.metrics = metrics
         self._engine = engine
 

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from starlette.requests import ClientDisconnect
 
 from unmask.answers.answer import Answer, AnswerDelta
+from unmask.answers.cells import Cells
 from unmask.errors import QueueTimeoutError
 from unmask.events import RequestStats
 from unmask.metrics import Metrics
@@ -20,9 +21,11 @@ class Admission(abc.ABC):
     """Requests that were checked and may run: ``with admission.running(): ...``, in there ``next`` or ``answers``.
 
     Every end is counted: finished, failed, or left by the client. ``prompt_tokens`` are those of each request.
+    ``cells`` writes the tokens of its answers.
     """
 
-    def __init__(self, places: Places, metrics: Metrics, prompt_tokens: Sequence[int]) -> None:
+    def __init__(self, places: Places, metrics: Metrics, prompt_tokens: Sequence[int], cells: Cells) -> None:
+        self.cells = cells
         self._places = places
         self._metrics = metrics
         self._prompt_tokens = prompt_tokens

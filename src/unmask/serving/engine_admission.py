@@ -17,7 +17,8 @@ class EngineAdmission(Admission):
     """They share the engine's steps with all others. ``reading``: how their answers are read."""
 
     def __init__(self, model: DiffusionModel, requests: list[TextRequest], reading: Reading = VERBATIM) -> None:
-        super().__init__(model.places, model.metrics, [len(request.prompt_ids) for request in requests])
+        prompts = [len(request.prompt_ids) for request in requests]
+        super().__init__(model.places, model.metrics, prompts, model.cells)
         self._model = model
         self._requests = requests
         self._assemblers = [AnswerAssembler(reading) for _ in requests]

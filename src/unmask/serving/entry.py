@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from unmask.events import EngineStats
 from unmask.gateway.supervisor import Progress
@@ -12,11 +13,18 @@ from unmask.serving.listing import Listing
 from unmask.serving.resident import LoadedModel
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stay:
+    """How long a model stays loaded: ``idle_seconds`` without users, None for ever; ``pinned``: from start to end."""
+
+    idle_seconds: float | None = None
+    pinned: bool = False
+
+
 class Entry(abc.ABC):
     """The model called ``listings[0].name``; further ``listings`` are what adapters make of it.
 
-    ``size_bytes``: what it takes when it is loaded. ``idle_seconds``: how long it stays without users, None for ever.
-    A ``pinned`` model is loaded when the server starts, and stays. ``metrics`` outlive its loads.
+    ``size_bytes``: what it takes when it is loaded. ``metrics`` outlive its loads.
     """
 
     def __init__(
@@ -24,13 +32,11 @@ class Entry(abc.ABC):
         listings: Sequence[Listing],
         *,
         size_bytes: int,
-        idle_seconds: float | None = None,
-        pinned: bool = False,
+        stay: Stay,
     ) -> None:
         self.listings = listings
         self.size_bytes = size_bytes
-        self.idle_seconds = idle_seconds
-        self.pinned = pinned
+        self.stay = stay
         first = listings[0]
         self.metrics = Metrics(first.name, first.family, first.paradigm, EngineStats)
         self.labels = {"model": first.name, "lane": first.lane, "paradigm": first.paradigm}

@@ -51,8 +51,8 @@ class House:
                 entry.name,
                 entry.load,
                 size_bytes=entry.size_bytes,
-                idle_seconds=entry.idle_seconds,
-                pinned=entry.pinned,
+                idle_seconds=entry.stay.idle_seconds,
+                pinned=entry.stay.pinned,
             )
         self._loaded: dict[str, LoadedModel] = {}
         self._keeping: list[asyncio.Task[None]] = []
@@ -60,7 +60,7 @@ class House:
     async def preload(self, progress: Progress = lambda share: None) -> None:
         """Load the pinned models, one after the other. Raises what loading meets."""
         for entry in self.entries:
-            if entry.pinned:
+            if entry.stay.pinned:
                 async with telling(partial(self._supervisor.loading, entry.name), progress), self.hold(entry.name):
                     self._keeping.append(asyncio.create_task(self._keep_loaded(entry)))
 
@@ -101,7 +101,7 @@ class House:
     def keep(self, name: str, seconds: float | None) -> None:
         """Keep a model that is held for so long without users; 0: until it is idle, None: for ever."""
         entry = self._of(name)
-        if not entry.pinned:
+        if not entry.stay.pinned:
             self._supervisor.keep(entry.name, seconds)
 
     def _of(self, name: str) -> Entry:
@@ -136,7 +136,7 @@ class House:
         if self.stopping:
             raise ShuttingDownError
         for entry in self.entries:
-            if entry.pinned and not (entry.name in self._loaded and self._loaded[entry.name].alive):
+            if entry.stay.pinned and not (entry.name in self._loaded and self._loaded[entry.name].alive):
                 raise EngineUnavailableError(
                     "The engine has died.", hint="It is being started again; see the server's log."
                 )

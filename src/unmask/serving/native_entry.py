@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from unmask.checkpoints.directory import Checkpoint
 from unmask.checkpoints.prompts import PromptEncoder
@@ -18,19 +17,11 @@ from unmask.models.info import context_length, model_info
 from unmask.models.registry import describe
 from unmask.models.spec import ModelSpec
 from unmask.serving.diffusion_model import DiffusionModel
-from unmask.serving.entry import Entry
+from unmask.serving.entry import Entry, Stay
 from unmask.serving.extension import OWN_LANE
 from unmask.serving.listing import Listing
 from unmask.serving.resident import LoadedModel, NativeResident
 from unmask.terms import NO_TIMEOUTS, Timeouts
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stay:
-    """How long a model stays loaded: ``idle_seconds`` without users, None for ever; ``pinned``: from start to end."""
-
-    idle_seconds: float | None = None
-    pinned: bool = False
 
 
 class NativeEntry(Entry):
@@ -45,7 +36,7 @@ class NativeEntry(Entry):
         *,
         max_waiting: int,
         timeouts: Timeouts = NO_TIMEOUTS,
-        stay: Stay = Stay(),
+        stay: Stay = Stay(),  # noqa: B008
     ) -> None:
         """Raises what ``describe`` raises, and ``InvalidValueError`` for a context beyond the model's."""
         spec = describe(checkpoint, attention=options.attention, adapted=options.adapter is not None)
@@ -53,8 +44,7 @@ class NativeEntry(Entry):
         super().__init__(
             list(_listings(name, options, spec, card)),
             size_bytes=engine_bytes(options, spec, card.parameters or 0, length),
-            idle_seconds=stay.idle_seconds,
-            pinned=stay.pinned,
+            stay=stay,
         )
         self._options = options
         self._capacity = options.max_running + max_waiting

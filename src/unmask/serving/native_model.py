@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from unmask.answers.chat import Chat, Continuation
-from unmask.engine.text import CellDecoder
 from unmask.params import ModelInfo
 from unmask.serving.admission import Admission
 from unmask.serving.chat import admit_chat, encode_chat
@@ -24,11 +23,6 @@ class NativeModel:
         self.name = name
         self._loaded = loaded
         self._info = info
-
-    @property
-    def cells(self) -> CellDecoder:
-        """The text of single tokens."""
-        return self._loaded.cells
 
     @property
     def has_template(self) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from unmask.checkpoints.directory import open_checkpoint
 from unmask.engine.options import EngineOptions
 from unmask.models.card import inspect_model
+from unmask.serving.entry import Stay
 from unmask.serving.house import House
-from unmask.serving.native_entry import NativeEntry, Stay
+from unmask.serving.native_entry import NativeEntry
 from unmask.serving.settings import ServerSettings
 
 

@@ -72,6 +72,13 @@ class LaneRequest:
         for task in self._tasks:
             task.cancel()
 
+    def fail(self, error: Exception) -> None:
+        """Close every connection; whoever asks for what comes next gets ``error``."""
+        self.close()
+        while not self._deltas.empty():
+            self._deltas.get_nowait()
+        self._deltas.put_nowait((0, error))
+
     async def _run(self, number: int, fetch: Fetch) -> None:
         try:
             async with aclosing(fetch.deltas(self._session)) as deltas:
