@@ -387,6 +387,13 @@ class PortBusyError(UnmaskError):
     status = 500
 
 
+class InvalidConfigError(UnmaskError):
+    """The configuration file cannot be read, or says what no configuration does; `param` is the path of the key."""
+
+    code = "invalid_config"
+    status = 500
+
+
 class InvalidKeyFileError(UnmaskError):
     """The key file cannot be read, or does not hold keys as `unmask keys` writes them."""
 

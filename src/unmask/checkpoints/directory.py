@@ -108,6 +108,23 @@ def find_checkpoint(model: str, *, download: bool = True) -> Checkpoint:
         ) from None
 
 
+def name_of(model: str) -> str:
+    """The name that the checkpoint ``model`` has if there is one, told from names of files alone."""
+    if model == EMBEDDED_MODEL:
+        return EMBEDDED_MODEL
+    path = Path(os.path.expanduser(model))
+    if not os.path.exists(path):
+        hub_model = HubModel.parse(model)
+        return path.name or model if hub_model is None else hub_model.repo
+    if not path.is_dir():
+        return model_name(path)
+    try:
+        file = None if os.path.lexists(path / "config.json") else _gguf_file(path)
+    except InvalidCheckpointError:  # several
+        file = None
+    return (path.resolve().name or model) if file is None else model_name(file)
+
+
 def refuse_foreign(checkpoint: Checkpoint) -> None:
     """Raise the error of ``checkpoint`` if it is no diffusion language model, or lacks its weights."""
     refuse_kind(checkpoint)

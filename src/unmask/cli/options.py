@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from unmask.engine.options import DEVICES
+
 if TYPE_CHECKING:
     from unmask.service_class import ServiceClass
 
@@ -16,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def _device(name: str) -> str:
-    """Refused here because torch knows more devices than can hold a model: ``meta``, for one, holds nothing."""
-    if re.fullmatch(r"auto|cpu|mps|(cuda|xpu)(:\d+)?", name) is None:
+    """Refused here because torch knows more devices than can hold a model."""
+    if re.fullmatch(DEVICES, name) is None:
         raise typer.BadParameter(f"'{name}' is no device to run a model on.")
     return name
 

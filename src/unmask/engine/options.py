@@ -12,6 +12,9 @@ from unmask.errors import InvalidValueError
 from unmask.service_class import ServiceClass
 from unmask.shown import shown
 
+# Fewer than torch knows: ``meta``, for one, holds nothing.
+DEVICES = r"auto|cpu|mps|(cuda|xpu)(:\d+)?"
+
 _NAME = r"[A-Za-z0-9._-]{1,64}"
 _RANGES = (
     ("max_running", 1, 4096),

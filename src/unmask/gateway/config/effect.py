@@ -1,0 +1,45 @@
+"""Options of a model that say nothing to the engine that it goes to: refused, not ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from unmask.errors import InvalidConfigError
+from unmask.gateway.config.defaults import DECODING
+from unmask.gateway.config.entry import Entry
+from unmask.gateway.lane import LaneKind
+from unmask.models.card import Refusal
+
+_LOCAL = frozenset({"context", "threads"})
+_TAKEN: Mapping[LaneKind, frozenset[str]] = {
+    "unmask": _LOCAL | {"lora", "engine", "defaults.unmask"},
+    "llama.cpp": _LOCAL | {"slots", "gpu_layers"},
+    "logits_worker": _LOCAL | {"gpu_layers", "defaults.unmask"},
+    "sglang": frozenset({"context"}),
+    "vllm": frozenset({"context"}),
+    "remote": frozenset({"context", "defaults.unmask"}),
+}
+
+
+def without_effect(entry: Entry, kind: LaneKind) -> Refusal | None:
+    """Why ``entry`` is not served by a lane of this ``kind`` as it stands; None if all that it says has an effect."""
+    taken = _TAKEN[kind]
+    idle = [name for name in _said(entry) if name.partition(" ")[0] not in taken]
+    if not idle:
+        return None
+    name = idle[0].partition(" ")[2] or idle[0]
+    by = ", ".join(other for other, its in _TAKEN.items() if idle[0].partition(" ")[0] in its)
+    return Refusal(
+        InvalidConfigError.code,
+        f"'{name}' of the model '{entry.name}' has no effect on the engine that it goes to, {kind} ({entry.origin}).",
+        f"Leave it out; it is for {by}.",
+    )
+
+
+def _said(entry: Entry) -> list[str]:
+    """What the entry says, as the groups of ``_TAKEN``; after a space the very option."""
+    found = [name for name in ("context", "threads", "slots", "gpu_layers") if getattr(entry, name) is not None]
+    found += ["lora"] if entry.lora else []
+    found += [f"engine {name}" for name in entry.engine]
+    decoding = [name for name in DECODING if getattr(entry.defaults, name) is not None]
+    return found + [f"defaults.unmask defaults.unmask.{name}" for name in decoding]
