@@ -116,12 +116,12 @@ class Metrics:
     def finished(self, finish: FinishReason, stats: RequestStats, tokens: int) -> None:
         """A request came to its end with ``tokens`` completion tokens."""
         self._ends.labels(finish).inc()
-        self._discarded.inc(stats.committed - tokens)
         self._queue.observe(stats.queued)
         self._total.observe(stats.total)
         if stats.first_block is not None:
             self._first.observe(stats.first_block)
-        if stats.forwards:
+        if stats.forwards:  # else it is another engine's, or there was nothing to answer
+            self._discarded.inc(stats.committed - tokens)
             self._forwards.inc(stats.forwards)
             self._per_forward.observe(tokens / stats.forwards)
         if stats.blocks:

@@ -98,7 +98,7 @@ class LoadedEntry(Entry):
         self.prompts = PromptEncoder(EMBEDDED_MODEL, MODEL)
         metrics = Metrics(EMBEDDED_MODEL, MODEL.family, "diffusion", lambda: engine.stats)
         self.model = DiffusionModel(engine, self.prompts, name=EMBEDDED_MODEL, metrics=metrics, capacity=capacity)
-        super().__init__([*self.model.listings()], size_bytes=0, stay=Stay(pinned=True))
+        super().__init__([*self.model.listings()], size_bytes=0, stay=Stay(pinned=True, preload=True))
         self.metrics = metrics
         self._engine = engine
 

@@ -89,6 +89,12 @@ def seconds(value: float) -> float:
     return value
 
 
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--config", envvar="UNMASK_CONFIG", metavar="FILE", help="YAML or TOML file of the models that are served."
+    ),
+]
 Host = Annotated[str, typer.Option(envvar="UNMASK_HOST", help="Address to listen on.")]
 Port = Annotated[
     int, typer.Option(envvar="UNMASK_PORT", min=0, max=65535, help="Port to listen on; 0 takes a free one.")

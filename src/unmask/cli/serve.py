@@ -16,10 +16,12 @@ from unmask.cli import security_options as security
 if TYPE_CHECKING:
     from unmask.serving.house import House
 
-Model = Annotated[
-    str,
+Models = Annotated[
+    list[str] | None,
     typer.Argument(
-        envvar="UNMASK_MODEL", help="Directory, GGUF file, hub id (org/name), or the embedded model's name."
+        metavar="[MODEL]...",
+        help="Directories, GGUF files, hub ids (org/name), the embedded model's name, or names of --config; "
+        "without any, UNMASK_MODEL.",
     ),
 ]
 
@@ -28,7 +30,8 @@ _TEXT = ("completions", '{"prompt": "7 + 8 =", "max_tokens": 32}')
 
 
 def serve(
-    model: Model = EMBEDDED_MODEL,
+    models: Models = None,
+    config: options.ConfigFile = None,
     host: options.Host = "127.0.0.1",
     port: options.Port = 8000,
     served_model_name: options.ServedModelName = None,
@@ -61,12 +64,14 @@ def serve(
     threads: options.Threads = 0,
     step_log: options.StepLog = None,
 ) -> None:
-    """Serve MODEL over HTTP until interrupted."""
+    """Serve each MODEL over HTTP until interrupted."""
     import asyncio
 
     from unmask.cli.progress import loading
     from unmask.engine.options import EngineOptions
-    from unmask.serving.opening import open_house
+    from unmask.gateway.config.config import Config
+    from unmask.gateway.config.reading import read_config
+    from unmask.serving.opening import HousePlan
     from unmask.serving.server import run_server
     from unmask.serving.settings import ServerSettings
     from unmask.terms import Timeouts
@@ -75,8 +80,9 @@ def serve(
         raise typer.BadParameter("an empty key protects nothing.", param_hint="--api-key")
     if api_key is None and keys is None and not _is_loopback(host):
         typer.echo(f"warning: anyone who reaches {host} may use this server; set --api-key or --keys.", err=True)
+    given = models or [one for one in [os.environ.get("UNMASK_MODEL")] if one]
     engine = EngineOptions(
-        model=model,
+        model=EMBEDDED_MODEL,
         adapter=adapter,
         adapters=options.named_adapters(lora),
         device=device,
@@ -112,9 +118,10 @@ def serve(
     )
     announce = partial(_announce, secured=api_key is not None or keys is not None)
     try:
-        with loading(model) as progress:
-            house = partial(open_house, engine, settings)
-            asyncio.run(run_server(house, settings, progress=progress, announce=announce))
+        read = Config() if config is None else read_config(config)
+        plan = HousePlan(models=given, engine=engine, settings=settings, config=read)
+        with loading(given[0] if given else EMBEDDED_MODEL) as progress:
+            asyncio.run(run_server(plan.open, settings, progress=progress, announce=announce))
     except asyncio.CancelledError:  # interrupted while the model was loading
         raise typer.Exit(130) from None
 

@@ -58,11 +58,12 @@ class House:
         self._keeping: list[asyncio.Task[None]] = []
 
     async def preload(self, progress: Progress = lambda share: None) -> None:
-        """Load the pinned models, one after the other. Raises what loading meets."""
+        """Load what shall be there from the start, one after the other. Raises what loading meets."""
         for entry in self.entries:
-            if entry.stay.pinned:
+            if entry.stay.preload:
                 async with telling(partial(self._supervisor.loading, entry.name), progress), self.hold(entry.name):
-                    self._keeping.append(asyncio.create_task(self._keep_loaded(entry)))
+                    if entry.stay.pinned:
+                        self._keeping.append(asyncio.create_task(self._keep_loaded(entry)))
 
     async def _keep_loaded(self, entry: Entry) -> None:
         """Load ``entry`` again whenever it has died: who waits until a server is ready sends no request meanwhile."""
@@ -85,8 +86,7 @@ class House:
 
         Raises ``ModelNotFoundError``, why it was refused, ``ShuttingDownError``, or what ``Supervisor.hold`` raises.
         """
-        name = self.names[0] if name is None else name
-        entry = self._of(name)
+        entry, listing = self._find(self.names[0] if name is None else name)
         async with AsyncExitStack() as held:
             try:
                 if self.stopping:
@@ -96,18 +96,18 @@ class House:
                 entry.metrics.rejected(error.code)
                 raise
             self._loaded[entry.name] = loaded
-            yield loaded.model(name)
+            yield loaded.model(listing.name)
 
     def keep(self, name: str, seconds: float | None) -> None:
         """Keep a model that is held for so long without users; 0: until it is idle, None: for ever."""
-        entry = self._of(name)
+        entry, _ = self._find(name)
         if not entry.stay.pinned:
             self._supervisor.keep(entry.name, seconds)
 
-    def _of(self, name: str) -> Entry:
+    def _find(self, name: str) -> tuple[Entry, Listing]:
         for entry in self.entries:
-            if any(listing.name == name for listing in entry.listings):
-                return entry
+            if (listing := entry.find(name)) is not None:
+                return entry, listing
         if name in self.refused:
             refusal = self.refused[name]
             raise UnmaskError.from_code(refusal.code, refusal.message, refusal.remedy)
@@ -121,7 +121,7 @@ class House:
 
     def show(self, name: str) -> Listing:
         """One of them. Raises ``ModelNotFoundError``, or why it was refused."""
-        return next(listing for listing in self._of(name).listings if listing.name == name)
+        return self._find(name)[1]
 
     def states(self) -> list[ModelState]:
         """Where each model is in its life, and who uses it."""
@@ -136,7 +136,9 @@ class House:
         if self.stopping:
             raise ShuttingDownError
         for entry in self.entries:
-            if entry.stay.pinned and not (entry.name in self._loaded and self._loaded[entry.name].alive):
+            lasting = entry.stay.pinned and entry.stay.preload
+            loaded = self._loaded.get(entry.name)
+            if lasting and (loaded is None or not loaded.alive):
                 raise EngineUnavailableError(
                     "The engine has died.", hint="It is being started again; see the server's log."
                 )

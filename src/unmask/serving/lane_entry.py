@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from unmask.gateway.child import Child
+from unmask.gateway.config.entry import NOTHING_SAID
 from unmask.gateway.supervisor import Progress
 from unmask.gateway.upstream.endpoint import Endpoint
 from unmask.gateway.upstream.upstream import Upstream
+from unmask.params import GenerationParams
 from unmask.serving.entry import Entry, Stay
 from unmask.serving.lane_model import LaneModel
 from unmask.serving.lane_resident import LaneResident, last_words
@@ -35,8 +37,10 @@ class LaneEntry(Entry):
         timeouts: Timeouts = NO_TIMEOUTS,
         size_bytes: int = 0,
         stay: Stay = Stay(),  # noqa: B008
+        defaults: GenerationParams = NOTHING_SAID,
+        aliases: Sequence[str] = (),
     ) -> None:
-        super().__init__([listing], size_bytes=size_bytes, stay=stay)
+        super().__init__([listing], size_bytes=size_bytes, stay=stay, defaults=defaults, aliases=aliases)
         self._connect = connect
         self._capacity = capacity
         self._timeouts = timeouts
@@ -53,6 +57,8 @@ class LaneEntry(Entry):
                 await child.close()
             raise
         words = partial(last_words, child)
-        model = LaneModel(self.name, upstream, self.metrics, self._capacity, self._timeouts, words)
+        model = LaneModel(
+            self.name, upstream, self.metrics, self._capacity, self._timeouts, words, defaults=self.defaults
+        )
         self.metrics.loaded(time.monotonic() - begun, model.stats)
         return LaneResident(upstream, model, self.listings[0], child)

@@ -11,6 +11,8 @@ from unmask.answers.answer import AnswerDelta
 from unmask.answers.chat import Chat, Continuation
 from unmask.errors import EngineCrashedError, NotServedError, UnmaskError
 from unmask.events import EngineStats
+from unmask.gateway.config.defaults import filled
+from unmask.gateway.config.entry import NOTHING_SAID
 from unmask.gateway.upstream.lane_request import LaneRequest
 from unmask.gateway.upstream.upstream import Upstream
 from unmask.metrics import Metrics
@@ -28,7 +30,7 @@ class LaneModel:
     """The model that ``upstream`` serves, under its own ``name``.
 
     ``capacity`` bounds the requests that are there at once; ``timeouts`` how long they take. ``last_words``
-    waits for the engine's end and tells why.
+    waits for the engine's end and tells why. ``defaults`` are for requests that say nothing.
     """
 
     def __init__(
@@ -39,12 +41,15 @@ class LaneModel:
         capacity: int,
         timeouts: Timeouts,
         last_words: Callable[[], Awaitable[UnmaskError]],
+        *,
+        defaults: GenerationParams = NOTHING_SAID,
     ) -> None:
         self.name = name
         self._last_words = last_words
         self._upstream = upstream
         self._metrics = metrics
         self._timeouts = timeouts
+        self._defaults = defaults
         self._running: set[LaneRequest] = set()
         self.places = Places(capacity, metrics)
 
@@ -103,7 +108,7 @@ class LaneModel:
 
     def _bound(self, params: GenerationParams) -> GenerationParams:
         """``params`` within what the key allows, and the server's own limit of time."""
-        params = current_ledger().bound(params)
+        params = current_ledger().bound(filled(params, self._defaults))
         limit = round(self._timeouts.request * 1000)
         if not limit or (params.timeout_ms is not None and params.timeout_ms <= limit):
             return params

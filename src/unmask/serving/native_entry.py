@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from unmask.checkpoints.directory import Checkpoint
 from unmask.checkpoints.prompts import PromptEncoder
 from unmask.engine.footprint import engine_bytes
 from unmask.engine.options import EngineOptions
 from unmask.engine.process import ProcessEngine
+from unmask.gateway.config.entry import NOTHING_SAID
 from unmask.gateway.supervisor import Progress
 from unmask.models.card import ModelCard
 from unmask.models.info import context_length, model_info
 from unmask.models.registry import describe
 from unmask.models.spec import ModelSpec
+from unmask.params import GenerationParams
 from unmask.serving.diffusion_model import DiffusionModel
 from unmask.serving.entry import Entry, Stay
 from unmask.serving.extension import OWN_LANE
@@ -37,6 +39,8 @@ class NativeEntry(Entry):
         max_waiting: int,
         timeouts: Timeouts = NO_TIMEOUTS,
         stay: Stay = Stay(),  # noqa: B008
+        defaults: GenerationParams = NOTHING_SAID,
+        aliases: Sequence[str] = (),
     ) -> None:
         """Raises what ``describe`` raises, and ``InvalidValueError`` for a context beyond the model's."""
         spec = describe(checkpoint, attention=options.attention, adapted=options.adapter is not None)
@@ -45,6 +49,8 @@ class NativeEntry(Entry):
             list(_listings(name, options, spec, card)),
             size_bytes=engine_bytes(options, spec, card.parameters or 0, length),
             stay=stay,
+            defaults=defaults,
+            aliases=aliases,
         )
         self._options = options
         self._capacity = options.max_running + max_waiting
@@ -67,7 +73,7 @@ class NativeEntry(Entry):
         except BaseException:
             await engine.close()
             raise
-        return NativeResident(engine, loaded)
+        return NativeResident(engine, loaded, self.defaults)
 
 
 def _listings(name: str, options: EngineOptions, spec: ModelSpec, card: ModelCard) -> Iterator[Listing]:

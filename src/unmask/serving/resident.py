@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from unmask.errors import UnmaskError
+from unmask.gateway.config.entry import NOTHING_SAID
 from unmask.gateway.supervisor import Resident
+from unmask.params import GenerationParams
 from unmask.serving.diffusion_model import DiffusionModel
 from unmask.serving.listing import Listing
 from unmask.serving.model import Model
@@ -46,7 +48,10 @@ class SupervisedEngine(Protocol):
 class NativeResident:
     """A model on our own engine."""
 
-    def __init__(self, engine: SupervisedEngine, loaded: DiffusionModel) -> None:
+    def __init__(
+        self, engine: SupervisedEngine, loaded: DiffusionModel, defaults: GenerationParams = NOTHING_SAID
+    ) -> None:
+        self._defaults = defaults
         self._engine = engine
         self._loaded = loaded
 
@@ -57,7 +62,7 @@ class NativeResident:
 
     def model(self, name: str) -> Model:
         """The variant called ``name``."""
-        return NativeModel(self._loaded, name, self._loaded.variants[name])
+        return NativeModel(self._loaded, name, self._loaded.variants[name], self._defaults)
 
     def listings(self) -> Iterator[Listing]:
         """The model, and what adapters make of it."""
