@@ -23,7 +23,9 @@ def filled(params: GenerationParams, defaults: GenerationParams) -> GenerationPa
     A rule and its options belong together: defaults that the rule which the request chose, by its name or by its
     options, does not read are left out, so that a request is never refused for what it did not say.
     """
-    unsaid = [name for name in (*PLAIN, *DECODING) if not _said(params, name) and _said(defaults, name)]
+    unsaid = [name for name in (*PLAIN, *DECODING) if _said(defaults, name) and not _said(params, name)]
+    if not unsaid:
+        return params
     barred = _barred(params, defaults)
     return replace(params, **{name: getattr(defaults, name) for name in unsaid if name not in barred})
 
