@@ -1,6 +1,6 @@
 """What the gateway adds to llama.cpp: the same model, asked directly and through ``unmask serve``, in turns.
 
-    python -m benchmarks.gateway_overhead [--rounds 12] [--firsts 200] [--streams 1,2,4] [--tokens 64] [--threads 0]
+    python -m benchmarks.gateway_overhead [--rounds 20] [--firsts 200] [--streams 1,2,4] [--tokens 48] [--threads 0]
         [--part instant,first,rate] [--markdown]
 
 Needs llama.cpp and the model of ``python -m tests.fetch_models``, or the one at UNMASK_SMOLLM2. Both ways lead to one
@@ -8,8 +8,10 @@ and the same process of llama.cpp, and every round goes all ways, in an order th
 machine down for a while hits all alike. Intervals hold 95 % of 2,000 draws of as many rounds (bootstrap).
 
 ``instant``: an upstream that costs nothing, for the gateway's own processor time for a chunk, in each dialect; chunks
-that come all at once, and one by one. ``first``: until an answer's first byte and its first text, prompts cached alike.
-``rate``: tokens a second with several streams at once. ``remote``: through a gateway that has llama.cpp as an address.
+that come all at once, and one by one. ``first``: until an answer's first byte and its first text, prompts cached alike;
+the gateway's first byte need not wait for the model's. ``rate``: tokens a second with several streams at once, beside a
+gateway that has nothing to do if they are asked for directly. ``remote``: through a gateway that has llama.cpp as an
+address.
 """
 
 from __future__ import annotations
@@ -21,12 +23,12 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-import aiohttp
 import psutil
 
-from benchmarks.gateway_routes import MODEL, Route, ask, cpu_seconds, instant_routes, model_routes, together
+from benchmarks.gateway_routes import MODEL, Route, ask, client, cpu_seconds, instant_routes, model_routes, together
 
 CHAT = "/v1/chat/completions"
 DRAWS = 2000
@@ -67,26 +69,35 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def measure_instant(rounds: int, chunks: int) -> list[dict]:
-    """The gateway's own cost of a chunk."""
+    """The gateway's own cost of a chunk and of a request, all rounds together: the system counts in steps of 10 ms."""
     rows = []
     with instant_routes() as (direct, gateway):
-        for dialect, (path, body) in dialects(chunks).items():
+        for (dialect, (path, body)), (_, short) in zip(dialects(chunks).items(), dialects(1).values(), strict=True):
             row: dict = {"dialect": dialect}
-            for model in ("at-once", "paced"):
-                route = gateway.asking(model)
-                asyncio.run(together(route, path, [body]))
-                costs = [_cost(route, path, body) / chunks * 1e6 for _ in range(rounds)]
-                row[f"{model}, us a chunk"] = round(statistics.median(costs), 1)
+            for name in ("at-once", "paced"):
+                cost = _cost(gateway.asking(name), path, [body] * rounds)
+                row[f"us a chunk, {name}"] = round(cost / rounds / chunks * 1e6, 1)
+            requests = 20 * rounds
+            cost = _cost(gateway, path, [short] * requests)
+            row["us a request of one chunk"] = round(cost / requests * 1e6)
             rows.append(row)
-        rows += measure_first([direct, gateway], 10 * rounds, "an instant upstream")
+        rows += measure_first([direct, gateway], 20 * rounds, "instant")
     return rows
 
 
-def _cost(route: Route, path: str, body: dict) -> float:
+def _cost(route: Route, path: str, bodies: list[dict]) -> float:
+    """Seconds that the gateway computes for answers one after the other; the first one only warms it up."""
     assert route.gateway is not None
+    asyncio.run(together(route, path, bodies[:1]))
     before = cpu_seconds(route.gateway)
-    asyncio.run(together(route, path, [body]))
+    asyncio.run(_in_turn(route, path, bodies))
     return cpu_seconds(route.gateway) - before
+
+
+async def _in_turn(route: Route, path: str, bodies: list[dict]) -> None:
+    async with client() as session:
+        for body in bodies:
+            await ask(session, route, path, body)
 
 
 def measure_first(routes: list[Route], rounds: int, upstream: str) -> list[dict]:
@@ -117,45 +128,63 @@ def _added(name: str, share: float) -> Callable[[list], float]:
 async def _firsts(routes: list[Route], rounds: int) -> list[dict]:
     """A connection for each request, on every way."""
     body, told = chat("Tell me a story about the sea.", 2), []
-    connector = aiohttp.TCPConnector(limit=0, force_close=True)
-    async with aiohttp.ClientSession(connector=connector) as session:
+    async with client() as session:
         for number in range(-5, rounds):
-            order = routes[number % len(routes) :] + routes[: number % len(routes)]
-            answers = {route.name: await ask(session, route, CHAT, body) for route in order}
+            answers = {route.name: await ask(session, route, CHAT, body) for route in _order(routes, number)}
             if number >= 0:
                 told.append(answers)
     return told
 
 
-def measure_rate(routes: list[Route], streams: int, rounds: int, tokens: int) -> list[dict]:
+def _order(routes: list[Route], number: int) -> list[Route]:
+    """All routes, another one first in each round, forwards and backwards."""
+    at = number % len(routes)
+    return (routes[at:] + routes[:at])[:: 1 if number // len(routes) % 2 else -1]
+
+
+@dataclass(slots=True)
+class Spent:
+    """What a way cost, all rounds together: tokens, and seconds of the gateway's and of llama.cpp's processors."""
+
+    tokens: int = 0
+    gateway: float = 0.0
+    engine: float = 0.0
+
+
+def measure_rate(routes: list[Route], child: psutil.Process, streams: int, rounds: int, tokens: int) -> list[dict]:
     """Tokens a second of ``streams`` answers at once, and what of them is left on each way."""
     bodies = [chat(f"Tell me a long story about {TOPICS[number % len(TOPICS)]}.", tokens) for number in range(streams)]
-    told: list[dict] = []
-    spent = dict.fromkeys((route.name for route in routes), 0.0)
-    used = dict.fromkeys(spent, 0)
-    for number in range(-1, rounds):
-        rates = {}
-        for route in routes[number % len(routes) :] + routes[: number % len(routes)]:
-            before = cpu_seconds(route.gateway) if route.gateway else 0.0
-            answers, seconds = asyncio.run(together(route, CHAT, bodies))
-            count = sum(answer.tokens for answer in answers)
-            rates[route.name] = count / seconds
-            if number >= 0:
-                used[route.name] += count
-                spent[route.name] += (cpu_seconds(route.gateway) if route.gateway else 0.0) - before
-        if number >= 0:
-            told.append(rates)
-    rows = []
+    spent = {route.name: Spent() for route in routes}
     for route in routes:
-        row: dict = {"streams": streams, "way": route.name}
-        row["tokens/s"] = round(statistics.median(one[route.name] for one in told), 1)
-        if route.gateway:
-            ratio = _ratio(route.name)
-            row["of direct"] = round(ratio(told), 4)
-            row["between"] = [round(bound, 4) for bound in interval(told, ratio)]
-            row["CPU s per 1,000 tokens"] = round(spent[route.name] / used[route.name] * 1000, 3)
-        rows.append(row)
-    return rows
+        asyncio.run(together(route, CHAT, bodies))
+    told = [
+        {route.name: _round(route, child, bodies, spent[route.name]) for route in _order(routes, number)}
+        for number in range(rounds)
+    ]
+    return [_rate_row(route, streams, told, spent[route.name]) for route in routes]
+
+
+def _round(route: Route, child: psutil.Process, bodies: list[dict], spent: Spent) -> float:
+    """Tokens a second."""
+    engine, gateway = cpu_seconds(child), cpu_seconds(route.gateway) if route.gateway else 0.0
+    answers, seconds = asyncio.run(together(route, CHAT, bodies))
+    count = sum(answer.tokens for answer in answers)
+    spent.tokens += count
+    spent.engine += cpu_seconds(child) - engine
+    spent.gateway += cpu_seconds(route.gateway) - gateway if route.gateway else 0.0
+    return count / seconds
+
+
+def _rate_row(route: Route, streams: int, told: list[dict[str, float]], spent: Spent) -> dict:
+    row: dict = {"streams": streams, "way": route.name}
+    row["tokens/s"] = round(statistics.median(one[route.name] for one in told), 1)
+    row["llama.cpp, CPU s per 1,000 tokens"] = round(spent.engine / spent.tokens * 1000, 2)
+    if route.gateway:
+        ratio = _ratio(route.name)
+        row["gateway, CPU s per 1,000 tokens"] = round(spent.gateway / spent.tokens * 1000, 3)
+        row["of direct"] = round(ratio(told), 4)
+        row["between"] = [round(bound, 4) for bound in interval(told, ratio)]
+    return row
 
 
 def _ratio(name: str) -> Callable[[list], float]:
@@ -182,7 +211,7 @@ def measure(arguments: argparse.Namespace) -> list[dict]:
     """All parts that are asked for."""
     rows: list[dict] = []
     if "instant" in arguments.part:
-        rows += measure_instant(max(1, arguments.rounds // 2), arguments.chunks)
+        rows += measure_instant(max(1, arguments.rounds // 5), arguments.chunks)
     if {"first", "rate"}.isdisjoint(arguments.part):
         return rows
     with model_routes(arguments.model, max(arguments.streams), arguments.threads) as (routes, child):
@@ -192,7 +221,7 @@ def measure(arguments: argparse.Namespace) -> list[dict]:
             rows += measure_first(routes, arguments.firsts, "llama.cpp")
         if "rate" in arguments.part:
             for streams in arguments.streams:
-                rows += measure_rate(routes, streams, arguments.rounds, arguments.tokens)
+                rows += measure_rate(routes, child, streams, arguments.rounds, arguments.tokens)
     return rows
 
 
@@ -217,10 +246,10 @@ def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=Path, default=MODEL)
     parser.add_argument("--part", type=lambda text: text.split(","), default=["instant", "first", "rate"])
-    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--firsts", type=int, default=200)
     parser.add_argument("--streams", type=lambda text: [int(one) for one in text.split(",")], default=[1, 2, 4])
-    parser.add_argument("--tokens", type=int, default=64)
+    parser.add_argument("--tokens", type=int, default=48)
     parser.add_argument("--chunks", type=int, default=1000)
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--markdown", action="store_true")

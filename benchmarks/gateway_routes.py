@@ -102,33 +102,21 @@ def model_routes(model: Path, slots: int, threads: int) -> Iterator[tuple[list[R
     own = {"path": str(model), "slots": slots, "threads": threads, "context": 1024}
     with ExitStack() as held:
         url, gateway = held.enter_context(serve({"model": own}))
-        child, secret = _llama_cpp(gateway)
-        remote = {"url": f"{child.url}/v1", "model": "model", "api_key_env": _KEY}
-        other_url, other = held.enter_context(serve({"model": remote}, **{_KEY: secret}))
-        direct = Route("direct", child.url, "model", secret)
-        ways = [direct, Route("gateway", url, "model", gateway=gateway), Route("remote", other_url, "model", gateway=other)]
-        yield ways, child.process
+        child, direct = _llama_cpp(gateway)
+        remote = {"url": f"{direct.url}/v1", "model": "model", "api_key_env": _KEY}
+        other_url, other = held.enter_context(serve({"model": remote}, **{_KEY: direct.key}))
+        ways = [Route("gateway", url, "model", gateway=gateway), Route("remote", other_url, "model", gateway=other)]
+        yield [direct, *ways], child
 
 
-@dataclass(frozen=True, slots=True)
-class _Child:
-    url: str
-    process: psutil.Process
-
-
-def _llama_cpp(gateway: psutil.Process) -> tuple[_Child, str]:
-    """The child of ``gateway``, and its secret, which its user may read."""
+def _llama_cpp(gateway: psutil.Process) -> tuple[psutil.Process, Route]:
+    """The child of ``gateway`` and the way to it, with its secret, which its user may read."""
     for process in gateway.children(recursive=True):
-        words = process.cmdline()
-        if "unmask.gateway.xllamacpp_server" in words and "--port" in words:
-            port = words[words.index("--port") + 1]
-            if (secret := process.environ().get(_KEY)) and _listens(process, int(port)):
-                return _Child(f"http://127.0.0.1:{port}", process), secret
-    raise SystemExit("The gateway has no llama.cpp child.")
-
-
-def _listens(process: psutil.Process, port: int) -> bool:
-    return any(one.status == psutil.CONN_LISTEN and one.laddr.port == port for one in process.net_connections("inet"))
+        for one in process.net_connections("inet"):
+            if one.status == psutil.CONN_LISTEN:
+                url = f"http://127.0.0.1:{one.laddr.port}"
+                return process, Route("direct", url, "model", process.environ()[_KEY])
+    raise SystemExit("The gateway has no llama.cpp child that listens.")
 
 
 def cpu_seconds(process: psutil.Process) -> float:
@@ -150,14 +138,19 @@ async def ask(session: aiohttp.ClientSession, route: Route, path: str, body: dic
     answer = b"".join(came)
     used = _USED.findall(answer)
     if response.status != 200 or not used:
-        raise SystemExit(f"{route.name}: {response.status} {answer[-500:]!r}")
+        raise RuntimeError(f"{route.name}: {response.status} {answer[-500:]!r}")
     return Timed(first_byte, first_text, time.perf_counter() - begun, int(used[-1]))
+
+
+def client() -> aiohttp.ClientSession:
+    """One that makes a connection for each request, to whomever."""
+    connector = aiohttp.TCPConnector(limit=0, force_close=True)
+    return aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=600))
 
 
 async def together(route: Route, path: str, bodies: list[dict]) -> tuple[list[Timed], float]:
     """All of ``bodies`` at once, and the seconds until all are answered."""
-    connector = aiohttp.TCPConnector(limit=0, force_close=True)
-    async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=600)) as session:
+    async with client() as session:
         begun = time.perf_counter()
         answers = await asyncio.gather(*(ask(session, route, path, body) for body in bodies))
         return answers, time.perf_counter() - begun
