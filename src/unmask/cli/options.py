@@ -140,6 +140,12 @@ MaxTokens = Annotated[int | None, typer.Option(envvar="UNMASK_MAX_TOKENS", help=
 
 # Output
 
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--config", envvar="UNMASK_CONFIG", metavar="FILE", help="YAML or TOML file of the models that are served."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", envvar="UNMASK_JSON", help="Print one JSON object.")]
 
 

@@ -12,6 +12,7 @@ import typer
 from unmask.checkpoints.directory import EMBEDDED_MODEL
 from unmask.cli import options
 from unmask.cli import security_options as security
+from unmask.cli.completion import complete_models
 
 if TYPE_CHECKING:
     from unmask.serving.diffusion_model import DiffusionModel
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 Model = Annotated[
     str,
     typer.Argument(
-        envvar="UNMASK_MODEL", help="Directory, GGUF file, hub id (org/name), or the embedded model's name."
+        envvar="UNMASK_MODEL",
+        help="Directory, GGUF file, hub id (org/name), or the embedded model's name.",
+        autocompletion=complete_models,
     ),
 ]
 
