@@ -69,7 +69,7 @@ def test_what_is_wrong_is_told_with_what_to_do(tmp_path):
     assert "fail" in after("  torch ")
     assert "libfoo.so is missing" in after("  torch ")
     assert "pip install" in after("  torch ")
-    assert "SIGABRT" in after("  llama.cpp ")
+    assert "signal 6 (Aborted)" in after("  llama.cpp ")
     assert "UNMASK_HOME" in after("  home ")
     assert "Did you mean 'models'" in after("  configuration ")
     assert "Did you mean UNMASK_MAX_RUNNING?" in after("  environment ")

@@ -250,13 +250,13 @@ NOT_YAML = {
     "a: 0b": "no key",
     "a: 2026-99-99": "no key",
     "<<: 1": "'<<'",
-    "[" * 100_000: "levels deep",
+    "[" * 5_000: "levels deep",
     "a: " + "{b: " * 50 + "1" + "}" * 50: "levels deep",
     "models: &a [*a]": "levels deep",
     "a: &a {<<: *a}": "levels deep",
     "a: " + "9" * 5000: "over 100 characters",
     "x" * 300 + ": 1": "over 200 characters",
-    "a: [" + "1," * 30_000 + "]": "over 20000 values",
+    "a: [" + "1," * 21_000 + "]": "over 20000 values",
     "a: &a [1,1,1,1,1,1,1,1,1]\n" + laughing("[{}]"): "over 20000 values",
     "a: &a {k: 1, l: 1, m: 1}\n" + laughing("{{<<: [{}]}}"): "over 20000 values",
 }  # fmt: skip
@@ -269,7 +269,7 @@ def test_what_cannot_be_read_is_told(tmp_path, text):
     assert len(error.message) < 700
 
 
-@pytest.mark.parametrize("text", ["a = ", "a = 1\na = 2", "a = " + "[" * 50_000, "a = 1979-13-01", "\x00"])
+@pytest.mark.parametrize("text", ["a = ", "a = 1\na = 2", "a = " + "[" * 5_000, "a = 1979-13-01", "\x00"])
 def test_what_is_not_toml_is_told(tmp_path, text):
     assert re.search("is not TOML|levels deep", refusal(tmp_path, text, "x.toml").message)
 

@@ -119,10 +119,13 @@ def _version(package: str) -> str:
 
 
 def _run(*arguments: str) -> tuple[bool, str]:
-    """Whether Python with ``arguments`` ends well, and all that it said; if it did not, the line that tells why."""
+    """Whether Python with ``arguments`` ends well, and all that it said; if it did not, the line that tells why.
+
+    It finds nothing in the folder that we are in.
+    """
     try:
         done = subprocess.run(
-            [sys.executable, *arguments], capture_output=True, text=True, errors="replace", timeout=_SECONDS,
+            [sys.executable, "-P", *arguments], capture_output=True, text=True, errors="replace", timeout=_SECONDS,
             stdin=subprocess.DEVNULL,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
@@ -132,6 +135,6 @@ def _run(*arguments: str) -> tuple[bool, str]:
     if done.returncode == 0:
         return True, done.stdout
     if done.returncode < 0:
-        return False, f"it is ended by {signal.Signals(-done.returncode).name}"
+        return False, f"it is ended by signal {-done.returncode} ({signal.strsignal(-done.returncode)})"
     lines = done.stderr.strip().splitlines()
     return False, cut(lines[-1] if lines else f"it ends with {done.returncode}")
