@@ -16,7 +16,7 @@ TEXT = "/v1/completions"
 
 
 def of_requests(logger, method, entry):
-    if entry["event"] in ("model loaded", "model closed"):
+    if entry["event"].startswith("model "):
         raise structlog.DropEvent
     return entry
 

@@ -89,12 +89,6 @@ def seconds(value: float) -> float:
     return value
 
 
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--config", envvar="UNMASK_CONFIG", metavar="FILE", help="YAML or TOML file of the models that are served."
-    ),
-]
 Host = Annotated[str, typer.Option(envvar="UNMASK_HOST", help="Address to listen on.")]
 Port = Annotated[
     int, typer.Option(envvar="UNMASK_PORT", min=0, max=65535, help="Port to listen on; 0 takes a free one.")
@@ -146,6 +140,12 @@ MaxTokens = Annotated[int | None, typer.Option(envvar="UNMASK_MAX_TOKENS", help=
 
 # Output
 
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--config", envvar="UNMASK_CONFIG", metavar="FILE", help="YAML or TOML file of the models that are served."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", envvar="UNMASK_JSON", help="Print one JSON object.")]
 
 

@@ -12,6 +12,7 @@ import typer
 from unmask.checkpoints.directory import EMBEDDED_MODEL
 from unmask.cli import options
 from unmask.cli import security_options as security
+from unmask.cli.completion import complete_models
 
 if TYPE_CHECKING:
     from unmask.serving.house import House
@@ -22,6 +23,7 @@ Models = Annotated[
         metavar="[MODEL]...",
         help="Directories, GGUF files, hub ids (org/name), the embedded model's name, or names of --config; "
         "without any, UNMASK_MODEL.",
+        autocompletion=complete_models,
     ),
 ]
 
