@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001, E501
 """Texts that people write, or that good models do, in many languages and forms."""
 
 from __future__ import annotations

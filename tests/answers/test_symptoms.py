@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001
 """Signs that a model does not work, told from its text: none in what people write, nearly always in chance."""
 
 from __future__ import annotations

@@ -44,14 +44,14 @@ def salad(text: str) -> str:
 
 
 def _is_mixed(word: str) -> bool:
-    """Whether two alphabets meet in ``word`` that do not in any language. Formulas have a Greek letter beside others."""
+    """Whether two alphabets meet in ``word`` that do in no language. Formulas have a Greek letter beside others."""
     found = set(filter(None, map(alphabet, word))) - _NEIGHBOURS
     return len(found) > 1 and not ("GREEK" in found and len(word) <= 3)
 
 
 def _broken(text: str, words: list[str]) -> str:
-    """The same for ``text`` in Latin letters: none of the words that everybody needs and hardly a comma, and then either
-    many words that are none, or long ones throughout.
+    """The same for ``text`` in Latin letters: none of the words that everybody needs and hardly a comma, and then
+    either many words that are none, or long ones throughout.
 
     Measured on 41,205 translated messages of programs in 139 languages: 2 in 1000 are called so. Of random tokens of
     SmolLM2's vocabulary, 48 in a row, it is 98 in 100.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from unmask.gateway.canary.prompts import SECONDS, prompts
@@ -30,12 +31,11 @@ async def ask_canary(
     not even one prompt was answered in ``seconds``: a slow model is no broken one.
     """
     answers: list[CanaryAnswer] = []
-    try:
+    with suppress(TimeoutError):  # what there is, is judged
         async with asyncio.timeout(seconds):
             for prompt in prompts(conversations=conversations):
-                answers.append(await _answer(ask, prompt))
-    except TimeoutError:
-        pass  # what there is, is judged
+                answer = await _answer(ask, prompt)
+                answers.append(answer)
     return judge(answers, masks) if answers else None
 
 

@@ -1,4 +1,4 @@
-"""What is asked: so simple that a model of a million parameters has something to say, and never the same thing twice."""
+"""What is asked: so simple that a model of a million parameters has something to say."""
 
 from __future__ import annotations
 
