@@ -27,6 +27,8 @@ class LaneCompletion:
     lane: str
     applied: dict[str, Any]
     stopped_by: str | None = None
+    warnings: tuple[str, ...] = ()
+    replayed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

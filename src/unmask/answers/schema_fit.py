@@ -106,7 +106,7 @@ def _of_other_kind(value: Any, schema: Mapping[str, Any]) -> bool:
 def _is(value: Any, kind: str) -> bool:
     if isinstance(value, bool) or kind == "boolean":
         return isinstance(value, bool) and kind == "boolean"
-    return isinstance(value, _TYPES[kind]) and (kind != "integer" or value == value // 1)
+    return isinstance(value, _TYPES[kind]) and (kind != "integer" or not isinstance(value, float) or value.is_integer())
 
 
 def _equal(value: Any, other: Any) -> bool:

@@ -18,6 +18,10 @@ class Model(Protocol):
         """Its name on the wire."""
 
     @property
+    def weights(self) -> str:
+        """What tells its weights from those of another model that had the name before."""
+
+    @property
     def cells(self) -> CellDecoder:
         """The text of single tokens, for frames and log-probabilities."""
 

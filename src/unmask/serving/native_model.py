@@ -26,6 +26,11 @@ class NativeModel:
         self._info = info
 
     @property
+    def weights(self) -> str:
+        """When it was loaded, and by which name: files are read once."""
+        return f"{self._loaded.created} {self._info.name} {self._info.adapter}"
+
+    @property
     def cells(self) -> CellDecoder:
         """The text of single tokens."""
         return self._loaded.cells
