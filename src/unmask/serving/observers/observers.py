@@ -46,8 +46,13 @@ class Observers:
     def _watched(self, model: Model, asked: Chat | Continuation, admission: Admission) -> Admission:
         if isinstance(asked, Continuation) and asked.echo:  # the prompt would be judged with the answer
             return admission
+        try:
+            expected = Expected.by(asked)
+        except Exception:
+            _log.exception("an observer of answers failed")
+            return admission
         warn = partial(self._warn, model.name)
-        return ObservedAdmission(admission, Expected.by(asked), warn=warn, silence_seconds=self._silence_seconds)
+        return ObservedAdmission(admission, expected, warn=warn, silence_seconds=self._silence_seconds)
 
     def _warn(self, model: str, kind: str) -> None:
         self._metrics.warned(model, kind)

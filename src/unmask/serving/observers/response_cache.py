@@ -37,7 +37,9 @@ def key_of(model: Model, asked: Chat | Continuation, tenant: str) -> bytes | Non
     params = current_ledger().bound(asked.params)
     if params.frames or (params.temperature != 0 and params.seed is None):
         return None
-    whole = (type(asked).__name__, tenant, model.name, model.weights, replace(asked, params=params))
+    biases = sorted((params.logit_bias or {}).items())  # keys that are numbers have no order to the encoder
+    said = replace(asked, params=replace(params, logit_bias=None))
+    whole = (type(asked).__name__, tenant, model.name, model.weights, said, biases)
     try:
         return hashlib.sha256(msgspec.msgpack.encode(whole, order="deterministic")).digest()
     except (TypeError, ValueError):  # half a character, for one, which is refused elsewhere
