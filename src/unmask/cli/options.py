@@ -134,6 +134,9 @@ ResponseCache = Annotated[
         help="Keep answers in so many MiB, for the same request again; 0 keeps none.",
     ),
 ]
+Canary = Annotated[
+    bool, typer.Option("--canary", envvar="UNMASK_CANARY", help="Ask the model a few things before it is served.")
+]
 ServiceClasses = Annotated[
     list[str],
     typer.Option(

@@ -53,6 +53,7 @@ def serve(
     request_timeout: options.RequestTimeout = 0,
     store: options.Store = None,
     response_cache: options.ResponseCache = 0,
+    canary: options.Canary = False,
     service_class: options.ServiceClasses = [],  # noqa: B006
     max_rows: options.MaxRows = 4096,
     draft_rows: options.DraftRows = 512,
@@ -110,6 +111,7 @@ def serve(
         receive_seconds=receive_timeout,
         store=store,
         response_cache=response_cache << 20,
+        canary=canary,
     )
     announce = partial(_announce, secured=api_key is not None or keys is not None)
     try:

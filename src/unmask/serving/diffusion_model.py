@@ -23,6 +23,7 @@ from unmask.errors import (
     ShuttingDownError,
     UnmaskError,
 )
+from unmask.gateway.canary.verdict import CanaryVerdict
 from unmask.metrics import Metrics
 from unmask.params import Constraint, GenerationParams, ModelInfo
 from unmask.resolve import resolve
@@ -40,7 +41,7 @@ class DiffusionModel:
 
     ``variants`` by their names on the wire: the model itself, then ``name:adapter`` for what its adapters make of it.
     ``capacity`` bounds the requests in the engine, running and waiting together; ``timeouts`` how long they take.
-    ``stopping``: nothing new is begun any more.
+    ``stopping``: nothing new is begun any more. ``canary``: what it said to a few prompts, if it was asked.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class DiffusionModel:
         self.metrics = Metrics(name, engine.model, lambda: engine.stats)
         self.places = Places(capacity, self.metrics)
         self.stopping = False
+        self.canary: CanaryVerdict | None = None
         self._timeouts = timeouts
         engine.on_step = self.metrics.step
 
@@ -85,6 +87,7 @@ class DiffusionModel:
                 template=self.template.source,
                 capabilities=("completion", *tools, *thinking),
                 info=info,
+                canary=self.canary,
             )
 
     def check_alive(self) -> None:

@@ -27,6 +27,8 @@ from unmask.serving.app import create_app
 from unmask.serving.diffusion_model import DiffusionModel
 from unmask.serving.house import House
 from unmask.serving.http_protocol import ConnectionLimits, bounded_protocol
+from unmask.serving.native_model import NativeModel
+from unmask.serving.observers.canary import canary_of
 from unmask.serving.response_store import ResponseStore
 from unmask.serving.security import key_file
 from unmask.serving.settings import ServerSettings
@@ -100,6 +102,8 @@ async def run_server(
             prompts = PromptEncoder(options.model, engine.model)
             model = DiffusionModel(engine, prompts, name=name, capacity=capacity, timeouts=settings.timeouts)
             model.metrics.loaded(time.monotonic() - begun)
+            if settings.canary:
+                model.canary = await canary_of(NativeModel(model, name, engine.model))
             url = _url(listener)
             config = server_config(create_app(House([model]), settings, responses), settings)
             server = _Server(config, model, settings.grace_seconds, lambda: announce(model, url))
