@@ -118,6 +118,27 @@ Store = Annotated[
     Path | None,
     typer.Option(envvar="UNMASK_STORE", metavar="FILE", help="Keep responses in this file; else they stay in memory."),
 ]
+
+
+def _mebibytes(text: str) -> int:
+    found = re.fullmatch(r"(\d{1,6})(MiB)?", str(text).strip())
+    if found is None:
+        raise typer.BadParameter(f"'{text}' is no number of MiB, like 64 or 64MiB.")
+    return int(found.group(1))
+
+
+ResponseCache = Annotated[
+    int,
+    typer.Option(
+        envvar="UNMASK_RESPONSE_CACHE",
+        metavar="N[MiB]",
+        parser=_mebibytes,
+        help="Keep answers in so many MiB, for the same request again; 0 keeps none.",
+    ),
+]
+Canary = Annotated[
+    bool, typer.Option("--canary", envvar="UNMASK_CANARY", help="Ask the model a few things before it is served.")
+]
 ServiceClasses = Annotated[
     list[str],
     typer.Option(

@@ -130,6 +130,7 @@ class _Maker:
             stay=self._stay(wanted),
             defaults=wanted.defaults,
             aliases=wanted.aliases,
+            canary=wanted.canary and settings.canary,
         )
 
     def _child(self, wanted: Wanted, card: ModelCard, lane: Lane) -> Entry:
@@ -155,6 +156,7 @@ class _Maker:
             stay=self._stay(wanted),
             defaults=wanted.defaults,
             aliases=wanted.aliases,
+            canary=wanted.canary,
         )
 
     def _remote(self, wanted: Wanted, source: RemoteSource, card: ModelCard) -> Entry:
