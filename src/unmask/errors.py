@@ -173,10 +173,24 @@ class ScoringTimeoutError(UnmaskError):
 
 
 class InsufficientMemoryError(UnmaskError):
-    """The model with its key/value cache needs more memory than the device has left."""
+    """The model with its key/value cache needs more memory than the device has left, or than models may take."""
 
     code = "insufficient_memory"
     status = 507
+
+
+class AllModelsBusyError(UnmaskError):
+    """As many requests as may wait for the model to be loaded already; try again later."""
+
+    code = "all_models_busy"
+    status = 503
+
+
+class CircuitOpenError(UnmaskError):
+    """The model has failed several times in a row, to load or while it ran; it is tried again a little later."""
+
+    code = "engine_circuit_open"
+    status = 503
 
 
 class EngineUnavailableError(UnmaskError):
@@ -199,9 +213,30 @@ class ShuttingDownError(UnmaskError):
 
 
 class EngineCrashedError(UnmaskError):
-    """The engine of another kind that serves the model has died, and the request with it."""
+    """The engine of another kind that serves the model has died, or broke off, and the request with it."""
 
     code = "engine_crashed"
+    status = 502
+
+
+class EngineStalledError(UnmaskError):
+    """The engine that served this request got nowhere for as long as it may; it was told to drop the request."""
+
+    code = "engine_stalled"
+    status = 504
+
+
+class UpstreamError(UnmaskError):
+    """The engine behind this model answered with an error, or with something that is no answer."""
+
+    code = "upstream_error"
+    status = 502
+
+
+class LaneKeyError(UnmaskError):
+    """The engine behind this model does not take the key, or the account, that this server is set up with."""
+
+    code = "lane_key_refused"
     status = 502
 
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, Metric
 
 from unmask.events import EngineStats, FinishReason, RequestStats, StepReport
-from unmask.params import ModelInfo
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 _STEP_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
@@ -43,23 +42,23 @@ _COUNTERS: dict[str, tuple[str, Callable[[EngineStats], int]]] = {
 
 
 class Metrics:
-    """All instruments of one model, served as ``name``, in a registry of their own.
+    """All instruments of one model, served as ``name``, in a registry of their own. They outlive its engine.
 
     ``stats`` gives the engine's latest numbers.
     """
 
-    def __init__(self, name: str, model: ModelInfo, stats: Callable[[], EngineStats]) -> None:
+    def __init__(self, name: str, family: str, paradigm: str, stats: Callable[[], EngineStats]) -> None:
         self._registry = CollectorRegistry()
         self._last = EngineStats()
-        self._declare_engine(name, model, stats)
+        self._stats = stats
+        self._declare_engine({"name": name, "family": family, "paradigm": paradigm})
         self._declare_requests()
 
-    def _declare_engine(self, name: str, model: ModelInfo, stats: Callable[[], EngineStats]) -> None:
-        about = Info("unmask_model", "The model being served.", registry=self._registry)
-        about.info({"name": name, "family": model.family, "paradigm": "diffusion"})
+    def _declare_engine(self, about: dict[str, str]) -> None:
+        Info("unmask_model", "The model being served.", registry=self._registry).info(about)
         for gauge_name, (text, read) in _GAUGES.items():
             gauge = Gauge(gauge_name, text, registry=self._registry)
-            gauge.set_function(lambda read=read: read(stats()))  # type: ignore[misc]
+            gauge.set_function(lambda read=read: read(self._stats()))  # type: ignore[misc]
         self._counters = {key: self._counter(key, text) for key, (text, _) in _COUNTERS.items()}
         self._step = self._histogram("unmask_denoise_step_seconds", "Wall time of one engine step.", _STEP_SECONDS)
         self._load = Gauge("unmask_load_seconds", "Time it took to load the model.", registry=self._registry)
@@ -101,9 +100,10 @@ class Metrics:
     def _histogram(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
         return Histogram(name, text, buckets=buckets, registry=self._registry)
 
-    def loaded(self, seconds: float) -> None:
-        """The model took ``seconds`` to load."""
+    def loaded(self, seconds: float, stats: Callable[[], EngineStats]) -> None:
+        """The model took ``seconds`` to load; ``stats`` are those of its engine, which begins to count anew."""
         self._load.set(seconds)
+        self._stats, self._last = stats, EngineStats()
 
     def step(self, report: StepReport) -> None:
         """One engine step; hang this on ``EngineClient.on_step``."""
@@ -116,12 +116,12 @@ class Metrics:
     def finished(self, finish: FinishReason, stats: RequestStats, tokens: int) -> None:
         """A request came to its end with ``tokens`` completion tokens."""
         self._ends.labels(finish).inc()
-        self._discarded.inc(stats.committed - tokens)
         self._queue.observe(stats.queued)
         self._total.observe(stats.total)
         if stats.first_block is not None:
             self._first.observe(stats.first_block)
-        if stats.forwards:
+        if stats.forwards:  # else it is another engine's, or there was nothing to answer
+            self._discarded.inc(stats.committed - tokens)
             self._forwards.inc(stats.forwards)
             self._per_forward.observe(tokens / stats.forwards)
         if stats.blocks:

@@ -8,7 +8,6 @@ import pytest
 import typer.main
 
 from tests.conftest import ROOT
-from tests.serving.fakes import MODEL
 from unmask.cli.app import app
 from unmask.events import EngineStats
 from unmask.metrics import Metrics
@@ -51,7 +50,7 @@ def test_every_field_is_described():
 
 
 def test_every_metric_is_described_and_no_other():
-    text = ServerMetrics(lambda: [({"model": "m"}, Metrics("m", MODEL, EngineStats))]).render().decode()
+    text = ServerMetrics(lambda: [({"model": "m"}, Metrics("m", "llada", "diffusion", EngineStats))]).render().decode()
     families = re.findall(r"^# TYPE (\S+) (?!gauge\n.*_created)", text, re.MULTILINE)
     exposed = {name for name in families if not name.endswith("_created")}
     described = set(re.findall(r"`(unmask_\w+)`", HTTP_API))

@@ -11,6 +11,7 @@ import time
 import aiohttp
 import psutil
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.serving.processes import Server, serve
 from tests.serving.wire import events
@@ -41,8 +42,9 @@ async def check_refused(session: aiohttp.ClientSession) -> None:
     async with session.get("/health") as response:
         assert response.status == 200
     async with session.get("/metrics") as response:
-        counted = 'unmask_requests_rejected_total{reason="shutting_down"} 1.0'
-        assert counted in (await response.text()).splitlines()
+        families = text_string_to_metric_families(await response.text())
+        samples = [one for family in families for one in family.samples if one.name == "unmask_requests_rejected_total"]
+        assert [(one.labels["reason"], one.value) for one in samples] == [("shutting_down", 1.0)]
 
 
 def test_running_requests_end_and_new_ones_are_refused():

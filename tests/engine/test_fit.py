@@ -12,7 +12,7 @@ from tests.engines import generate, make_loop
 from tests.golden.checkpoints import served_copy
 from unmask.checkpoints.directory import open_checkpoint
 from unmask.checkpoints.weights import TensorReader
-from unmask.engine import fit, free_memory
+from unmask.engine import fit
 from unmask.engine.free_memory import host_bytes
 from unmask.errors import InsufficientMemoryError, UnmaskError
 from unmask.models.int8 import Int8Weight, int8_unavailable
@@ -130,7 +130,7 @@ def test_matrices_become_int8_as_they_are_read(monkeypatch):
 def test_where_free_memory_cannot_be_told_nothing_is_refused(left):
     left(None)
     make_loop("unmask-tiny", max_context=64)
-    assert free_memory.available_bytes(torch.device("mps")) is None
+    assert fit.available_bytes(torch.device("mps")) is None
 
 
 @pytest.mark.parametrize("family", ["llada/ckpt", "llada_moe/ckpt", "llada2/ckpt", "sdar/ckpt", "diffusion_gemma/ckpt"])
@@ -149,7 +149,7 @@ def test_gguf_files_are_counted_too(golden, left):
 
 def test_a_driver_is_asked_for_a_gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (5 * GIB, 8 * GIB))
-    assert free_memory.available_bytes(torch.device("cuda:0")) == 5 * GIB
+    assert fit.available_bytes(torch.device("cuda:0")) == 5 * GIB
 
 
 def test_it_comes_back_from_an_engine_process_as_it_is():

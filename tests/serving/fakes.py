@@ -14,10 +14,15 @@ from unmask.checkpoints.directory import EMBEDDED_MODEL
 from unmask.checkpoints.prompts import PromptEncoder
 from unmask.engine import wire
 from unmask.engine.client import EngineClient
+from unmask.errors import EngineUnavailableError
 from unmask.events import CanvasEvent, EngineStats, RequestStats, StepReport
+from unmask.gateway.supervisor import Progress
+from unmask.metrics import Metrics
 from unmask.serving.app import create_app
 from unmask.serving.diffusion_model import DiffusionModel
+from unmask.serving.entry import Entry, Stay
 from unmask.serving.house import House
+from unmask.serving.resident import LoadedModel, NativeResident
 from unmask.serving.response_store import ResponseStore
 from unmask.serving.server import claim, server_config
 from unmask.serving.settings import ServerSettings
@@ -52,6 +57,11 @@ class ScriptedEngine(EngineClient):
     async def close(self) -> None:
         self.running = False
 
+    async def wait_closed(self) -> str:
+        while self.running:
+            await asyncio.sleep(0.005)
+        return "the script is over"
+
     def _send(self, command: wire.Command) -> None:
         if isinstance(command, wire.Submit):
             self.submitted.append(command)
@@ -81,25 +91,44 @@ class FakeServer:
     responses: ResponseStore = field(repr=False)
 
 
+class LoadedEntry(Entry):
+    """A model that is there already, whatever its engine says."""
+
+    def __init__(self, engine: ScriptedEngine, capacity: int) -> None:
+        self.prompts = PromptEncoder(EMBEDDED_MODEL, MODEL)
+        metrics = Metrics(EMBEDDED_MODEL, MODEL.family, "diffusion", lambda: engine.stats)
+        self.model = DiffusionModel(engine, self.prompts, name=EMBEDDED_MODEL, metrics=metrics, capacity=capacity)
+        super().__init__([*self.model.listings()], size_bytes=0, stay=Stay(pinned=True, preload=True))
+        self.metrics = metrics
+        self._engine = engine
+
+    async def _load(self, progress: Progress) -> LoadedModel:
+        if not self._engine.running:
+            raise EngineUnavailableError("The engine has died.")
+        return NativeResident(self._engine, self.model)
+
+
 @asynccontextmanager
 async def serving(*, capacity: int = 8, **settings) -> AsyncIterator[FakeServer]:
     """A live server around a ``ScriptedEngine`` with the embedded model's tokenizer."""
     engine = ScriptedEngine()
-    prompts = PromptEncoder(EMBEDDED_MODEL, MODEL)
-    model = DiffusionModel(engine, prompts, name=EMBEDDED_MODEL, capacity=capacity)
+    entry = LoadedEntry(engine, capacity)
+    house = House([entry])
+    await house.preload()
     server_settings = ServerSettings(**settings)
     listener = claim("127.0.0.1", 0)
     responses = ResponseStore()
-    config = server_config(create_app(House([model]), server_settings, responses), server_settings)
+    config = server_config(create_app(house, server_settings, responses), server_settings)
     config.timeout_graceful_shutdown = 1
     server = uvicorn.Server(config)
     server.capture_signals = _no_signals
     running = asyncio.create_task(server.serve(sockets=[listener]))
     try:
-        yield FakeServer(f"http://127.0.0.1:{listener.getsockname()[1]}", engine, model, prompts, responses)
+        yield FakeServer(f"http://127.0.0.1:{listener.getsockname()[1]}", engine, entry.model, entry.prompts, responses)
     finally:
         server.should_exit = True
         await running
+        await house.close()
         listener.close()
         responses.close()
 

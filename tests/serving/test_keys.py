@@ -12,15 +12,13 @@ import pytest
 import structlog
 from fastapi import APIRouter
 from prometheus_client.parser import text_string_to_metric_families
-from unmask.serving.served_model import ServedModel
 
-from tests.serving.fakes import MODEL, ScriptedEngine, finished, serving, until
+from tests.serving.fakes import LoadedEntry, ScriptedEngine, finished, serving, until
 from tests.serving.wire import events
-from unmask.checkpoints.directory import EMBEDDED_MODEL
-from unmask.checkpoints.prompts import PromptEncoder
 from unmask.errors import InvalidKeyFileError
 from unmask.events import CanvasEvent, RequestStats
 from unmask.serving.app import create_app
+from unmask.serving.house import House
 from unmask.serving.security import key_file
 from unmask.serving.security.authorization import Authorization
 from unmask.serving.security.key import Key, digest, new_secret
@@ -108,8 +106,7 @@ async def test_scopes(session, path):
 @pytest.fixture(scope="module")
 def all_needs() -> Needs:
     """Of all routes of an application with keys."""
-    model = ServedModel(ScriptedEngine(), PromptEncoder(EMBEDDED_MODEL, MODEL), name=EMBEDDED_MODEL, capacity=1)
-    app = create_app(model, ServerSettings(api_key="secret"))
+    app = create_app(House([LoadedEntry(ScriptedEngine(), 1)]), ServerSettings(api_key="secret"))
     (kept,) = [layer.kwargs["needs"] for layer in app.user_middleware if layer.cls is Authorization]
     return kept
 

@@ -17,7 +17,7 @@ class LaneCompletion:
     """How an answer of another engine than ours ended, and what it used; it has names in common with ``Completion``.
 
     ``lane``: the engine's name. ``applied``: the parameters that it was given. ``stats`` has only times, and the prompt
-    tokens it had ``cached``.
+    tokens it had ``cached``. ``estimated``: it did not tell all of the token counts, and they are estimates.
     """
 
     finish_reason: FinishReason
@@ -27,6 +27,7 @@ class LaneCompletion:
     lane: str
     applied: dict[str, Any]
     stopped_by: str | None = None
+    estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

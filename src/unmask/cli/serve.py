@@ -15,13 +15,14 @@ from unmask.cli import security_options as security
 from unmask.cli.completion import complete_models
 
 if TYPE_CHECKING:
-    from unmask.serving.diffusion_model import DiffusionModel
+    from unmask.serving.house import House
 
-Model = Annotated[
-    str,
+Models = Annotated[
+    list[str] | None,
     typer.Argument(
-        envvar="UNMASK_MODEL",
-        help="Directory, GGUF file, hub id (org/name), or the embedded model's name.",
+        metavar="[MODEL]...",
+        help="Directories, GGUF files, hub ids (org/name), the embedded model's name, or names of --config; "
+        "without any, UNMASK_MODEL.",
         autocompletion=complete_models,
     ),
 ]
@@ -31,7 +32,8 @@ _TEXT = ("completions", '{"prompt": "7 + 8 =", "max_tokens": 32}')
 
 
 def serve(
-    model: Model = EMBEDDED_MODEL,
+    models: Models = None,
+    config: options.ConfigFile = None,
     host: options.Host = "127.0.0.1",
     port: options.Port = 8000,
     served_model_name: options.ServedModelName = None,
@@ -64,11 +66,14 @@ def serve(
     threads: options.Threads = 0,
     step_log: options.StepLog = None,
 ) -> None:
-    """Serve MODEL over HTTP until interrupted."""
+    """Serve each MODEL over HTTP until interrupted."""
     import asyncio
 
     from unmask.cli.progress import loading
     from unmask.engine.options import EngineOptions
+    from unmask.gateway.config.config import Config
+    from unmask.gateway.config.reading import read_config
+    from unmask.serving.opening import HousePlan
     from unmask.serving.server import run_server
     from unmask.serving.settings import ServerSettings
     from unmask.terms import Timeouts
@@ -77,8 +82,9 @@ def serve(
         raise typer.BadParameter("an empty key protects nothing.", param_hint="--api-key")
     if api_key is None and keys is None and not _is_loopback(host):
         typer.echo(f"warning: anyone who reaches {host} may use this server; set --api-key or --keys.", err=True)
+    given = models or [one for one in [os.environ.get("UNMASK_MODEL")] if one]
     engine = EngineOptions(
-        model=model,
+        model=EMBEDDED_MODEL,
         adapter=adapter,
         adapters=options.named_adapters(lora),
         device=device,
@@ -114,22 +120,26 @@ def serve(
     )
     announce = partial(_announce, secured=api_key is not None or keys is not None)
     try:
-        with loading(model) as progress:
-            asyncio.run(run_server(engine, settings, progress=progress, announce=announce))
+        read = Config() if config is None else read_config(config)
+        plan = HousePlan(models=given, engine=engine, settings=settings, config=read)
+        with loading(given[0] if given else EMBEDDED_MODEL) as progress:
+            asyncio.run(run_server(plan.open, settings, progress=progress, announce=announce))
     except asyncio.CancelledError:  # interrupted while the model was loading
         raise typer.Exit(130) from None
 
 
-def _announce(model: DiffusionModel, url: str, *, secured: bool) -> None:
-    info = model.engine.model
-    typer.echo(f"Computing in {info.precision}.", err=True)
-    typer.echo(f"Serving {model.name} ({info.family}, {info.parameters / 1e6:.3g}M parameters) on {url}", err=True)
+def _announce(house: House, url: str, *, secured: bool) -> None:
+    first, *others = house.listings()
+    if first.precision:
+        typer.echo(f"Computing in {first.precision}.", err=True)
+    size = f", {first.parameters / 1e6:.3g}M parameters" if first.parameters else ""
+    typer.echo(f"Serving {first.name} ({first.family}{size}) on {url}", err=True)
     key = '-H "authorization: Bearer $UNMASK_API_KEY" ' if secured else ""
-    adapted = ", ".join(list(model.variants)[1:])
+    adapted = ", ".join(listing.name for listing in others if listing.parent)
     if adapted:
         typer.echo(f"With its adapters it is also {adapted}.", err=True)
     typer.echo(f"Base URL: {url}/v1 for OpenAI's clients; {url} for Anthropic's, Ollama's, and browsers", err=True)
-    endpoint, body = _CHAT if model.template.exists else _TEXT
+    endpoint, body = _CHAT if "tools" in first.capabilities else _TEXT
     typer.echo(f"Try: curl {url}/v1/{endpoint} {key}-H 'content-type: application/json' -d '{body}'", err=True)
 
 

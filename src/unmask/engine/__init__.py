@@ -5,7 +5,8 @@
 - one request: ``sequence``, ``sketch``, ``held_pages``;
 - whose turn it is: ``scheduler``, ``waiting``, ``fair_line``, ``urgency``, ``turns``, ``timeouts``, ``relax``,
   ``estimate``;
-- keys and values: ``memory``, ``pages``, ``prefix``; whether they fit: ``cache_size``, ``fit``, ``free_memory``;
+- keys and values: ``memory``, ``pages``, ``prefix``; whether they fit: ``footprint``, ``cache_size``, ``fit``,
+  ``free_memory``;
 - one step: ``loop``, ``lookahead``, ``batch``, ``visibility``, ``tiled_groups``, ``parts``, ``runner``, ``left_rows``,
   ``commits``, ``logprobs``; what it took: ``step_meter``, ``step_features``,
   ``step_records``, ``step_log``.

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import torch
 
+from unmask.engine.footprint import CPU_CACHE_BYTES, LEAST_CONTEXTS, pages_within
 from unmask.engine.options import EngineOptions
 from unmask.engine.pages import PAGE_TOKENS, pages_for
 from unmask.errors import InvalidValueError
 from unmask.models.base import Model
 
-LEAST_CONTEXTS = 2  # whole ones that must fit, so that any single request does, a guided one's second stream too
-_CPU_BYTES = 2 * 2**30  # a modest share of a computer that does other things
 _CUDA_SHARE = 0.8  # of what the weights leave free; the rest is for activations and logits
 
 
@@ -20,7 +19,6 @@ def cache_pages(options: EngineOptions, model: Model, context_length: int) -> in
     Raises ``InvalidValueError`` if fewer were asked for.
     """
     least = LEAST_CONTEXTS * pages_for(context_length)
-    most = max(options.max_running * pages_for(context_length), least)
     if options.kv_tokens:
         if options.kv_tokens // PAGE_TOKENS < least:
             raise InvalidValueError(
@@ -30,8 +28,8 @@ def cache_pages(options: EngineOptions, model: Model, context_length: int) -> in
             )
         return options.kv_tokens // PAGE_TOKENS
     page_bytes = model.spec.shape.cache_width * model.dtype.itemsize * PAGE_TOKENS
-    return max(least, min(most, _cache_bytes(model.device) // page_bytes))
+    return pages_within(options, context_length, page_bytes, _cache_bytes(model.device))
 
 
 def _cache_bytes(device: torch.device) -> int:
-    return int(torch.cuda.mem_get_info(device)[0] * _CUDA_SHARE) if device.type == "cuda" else _CPU_BYTES
+    return int(torch.cuda.mem_get_info(device)[0] * _CUDA_SHARE) if device.type == "cuda" else CPU_CACHE_BYTES

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 
 from unmask.checkpoints.directory import Checkpoint
-from unmask.engine.cache_size import LEAST_CONTEXTS
-from unmask.engine.free_memory import available_bytes
+from unmask.engine.footprint import LEAST_CONTEXTS
+from unmask.engine.free_memory import host_bytes
 from unmask.engine.options import EngineOptions
 from unmask.engine.pages import PAGE_TOKENS, pages_for
 from unmask.errors import InsufficientMemoryError
@@ -17,6 +17,13 @@ from unmask.models.int8 import int8_unavailable
 from unmask.models.precision import Precision
 from unmask.models.spec import ModelSpec
 from unmask.models.weight_bytes import weight_bytes, weight_shapes
+
+
+def available_bytes(device: torch.device) -> int | None:
+    """Bytes that may be taken on ``device``; None where that cannot be told."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    return host_bytes() if device.type == "cpu" else None
 
 
 @dataclass(frozen=True, slots=True)

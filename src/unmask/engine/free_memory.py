@@ -1,24 +1,15 @@
-"""How much memory may still be taken: on a GPU what its driver says, on Linux what machine and control groups leave."""
+"""How much of the machine's memory may still be taken: on Linux, what it and its control groups leave. No torch."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
-import torch
-
 _MOST_READ = 65536
 _MOST_GROUPS = 64
 # Of a memory controller's second and first version: its mount, the limit, what is in use, what of that is only cached.
 _V2 = ("memory.max", "memory.current", ("inactive_file", "active_file"))
 _V1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", ("total_inactive_file", "total_active_file"))
-
-
-def available_bytes(device: torch.device) -> int | None:
-    """Bytes that may be taken on ``device``; None where that cannot be told."""
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
-    return host_bytes() if device.type == "cpu" else None
 
 
 def host_bytes(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup")) -> int | None:

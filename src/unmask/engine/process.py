@@ -16,6 +16,7 @@ from unmask.errors import EngineUnavailableError, UnmaskError
 from unmask.events import StepReport
 
 _END_SECONDS = 1.0  # what the running step gets to end when the engine is closed
+_GONE = "The engine process has died or can no longer be heard; see the server's log."
 
 
 class ProcessEngine(EngineClient):
@@ -80,8 +81,7 @@ class ProcessEngine(EngineClient):
         except Exception:
             traceback.print_exc()
         finally:
-            reason = "The engine process has died or can no longer be heard; see the server's log."
-            self._fail_all(EngineUnavailableError(reason))
+            self._fail_all(EngineUnavailableError(_GONE))
 
     @property
     def alive(self) -> bool:
@@ -93,6 +93,12 @@ class ProcessEngine(EngineClient):
             raise EngineUnavailableError("The engine process is not running.", hint="Restart the server.")
         if not self._writer.is_closing():
             self._writer.write(wire.pack(command))
+
+    async def wait_closed(self) -> str:
+        """Wait until the engine, once launched, takes no requests any more; why."""
+        if self._reading is not None:
+            await asyncio.wait([self._reading])
+        return _GONE
 
     async def close(self) -> None:
         """Ask the process to end, then make sure that it does."""

@@ -8,5 +8,6 @@ Of a child process: ``plan`` says what to start, ``ports`` where, ``process`` st
 that, and ``child`` holds all of it together. ``run_directory`` cleans up after a gateway that was killed. ``llama_cpp``
 plans how llama.cpp is started, be it a program or ``xllamacpp_server``.
 
-``config`` is the file that says which models there are, and on which terms.
+``residency`` decides which models are in memory, with ``room`` and ``breaker``; ``supervisor`` brings that to life.
+``config`` is the file that says which models there are, and on which terms; ``home`` where Unmask keeps its own files.
 """

@@ -20,7 +20,6 @@ from unmask.errors import (
     EngineUnavailableError,
     InvalidValueError,
     QueueTimeoutError,
-    ShuttingDownError,
     UnmaskError,
 )
 from unmask.metrics import Metrics
@@ -40,7 +39,6 @@ class DiffusionModel:
 
     ``variants`` by their names on the wire: the model itself, then ``name:adapter`` for what its adapters make of it.
     ``capacity`` bounds the requests in the engine, running and waiting together; ``timeouts`` how long they take.
-    ``stopping``: nothing new is begun any more.
     """
 
     def __init__(
@@ -49,6 +47,7 @@ class DiffusionModel:
         prompts: PromptEncoder,
         *,
         name: str,
+        metrics: Metrics,
         capacity: int,
         timeouts: Timeouts = NO_TIMEOUTS,
     ) -> None:
@@ -61,9 +60,8 @@ class DiffusionModel:
         self.syntax = syntax_of(prompts.template.source, prompts.tokenizer.specials, engine.model.family)
         self.constraints = ConstraintCompiler(prompts.tokenizer, engine.model)
         self.cells = CellDecoder(prompts.tokenizer)
-        self.metrics = Metrics(name, engine.model, lambda: engine.stats)
-        self.places = Places(capacity, self.metrics)
-        self.stopping = False
+        self.metrics = metrics
+        self.places = Places(capacity, metrics)
         self._timeouts = timeouts
         engine.on_step = self.metrics.step
 
@@ -88,9 +86,7 @@ class DiffusionModel:
             )
 
     def check_alive(self) -> None:
-        """Raises ``ShuttingDownError`` or ``EngineUnavailableError`` unless requests are taken."""
-        if self.stopping:
-            raise ShuttingDownError
+        """Raises ``EngineUnavailableError`` unless requests are taken."""
         if not self.engine.alive:
             raise EngineUnavailableError("The engine has died.", hint="See the server's log, then restart it.")
 

@@ -117,7 +117,7 @@ class GenerationReport(msgspec.Struct, frozen=True, kw_only=True):
     Times are milliseconds since the engine received the request; ``ttfb_ms`` is the time to the first block, null if
     a stop string ended the text before that block was complete; for an autoregressive model, to the first token.
     ``deadline_met`` is null for a request without one, ``estimated_forwards`` (on arrival) where it was too early to
-    tell. ``scoring`` is there if the prompt was scored.
+    tell. ``scoring`` is there if the prompt was scored, ``usage_estimated`` if another engine told no token counts.
     """
 
     finish: FinishReason
@@ -139,6 +139,7 @@ class GenerationReport(msgspec.Struct, frozen=True, kw_only=True):
     lane: str
     engine: str = ENGINE
     scoring: ScoringReport | UnsetType = UNSET
+    usage_estimated: bool | UnsetType = UNSET
 
     @classmethod
     def of(cls, completion: Completion | LaneCompletion) -> GenerationReport:
@@ -151,7 +152,8 @@ class GenerationReport(msgspec.Struct, frozen=True, kw_only=True):
         }
         told: dict[str, Any] = {"finish": completion.finish_reason, "cached_tokens": stats.cached, **times}
         if isinstance(completion, LaneCompletion):
-            return cls(**told, applied=completion.applied, lane=completion.lane)
+            estimated = completion.estimated or UNSET
+            return cls(**told, applied=completion.applied, lane=completion.lane, usage_estimated=estimated)
         estimate = stats.estimates[0]
         return cls(
             **told,

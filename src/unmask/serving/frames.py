@@ -7,7 +7,7 @@ from collections import Counter
 import msgspec
 
 from unmask.answers.answer import AnswerDelta
-from unmask.engine.text import CellDecoder
+from unmask.answers.cells import Cells
 from unmask.events import Frame, RequestStats
 
 
@@ -37,7 +37,7 @@ class CanvasFrame(msgspec.Struct, frozen=True, kw_only=True):
     v: int = 1
 
     @classmethod
-    def of(cls, seq: int, frame: Frame, stats: RequestStats, cells: CellDecoder) -> CanvasFrame:
+    def of(cls, seq: int, frame: Frame, stats: RequestStats, cells: Cells) -> CanvasFrame:
         """``frame``, the ``seq``-th of its request, which has cost ``stats`` so far."""
         shown = cells.decode(frame.tokens[: len(frame.tokens) - frame.tail])
         return cls(
@@ -67,7 +67,7 @@ class FrameExtension(msgspec.Struct, frozen=True):
 class FrameWriter:
     """Writes the canvas frames of one response, numbered for each of its answers."""
 
-    def __init__(self, cells: CellDecoder) -> None:
+    def __init__(self, cells: Cells) -> None:
         self._cells = cells
         self._written: Counter[int] = Counter()
 

@@ -2,62 +2,154 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING
 
-from unmask.errors import ModelNotFoundError
+from unmask.errors import EngineUnavailableError, ModelNotFoundError, ShuttingDownError, UnmaskError
+from unmask.gateway.model_state import ModelState
+from unmask.gateway.residency import ResidencyLimits
+from unmask.gateway.supervisor import Progress, Supervisor
 from unmask.metrics import Metrics
-from unmask.serving.diffusion_model import DiffusionModel
-from unmask.serving.extension import OWN_LANE
+from unmask.serving.entry import Entry
 from unmask.serving.listing import Listing
 from unmask.serving.model import Model
-from unmask.serving.native_model import NativeModel
+from unmask.serving.resident import LoadedModel
 from unmask.serving.server_metrics import ServerMetrics
+from unmask.serving.telling import telling
 from unmask.shown import shown
+
+if TYPE_CHECKING:
+    from unmask.models.card import Refusal
+
+_AGAIN_SECONDS = 5.0
+NO_LIMITS = ResidencyLimits()
 
 
 class House:
-    """The models that a server was started with; ``first`` is meant where a request names none."""
+    """The models that a server was started with; the first is meant where a request names none.
 
-    def __init__(self, models: list[DiffusionModel]) -> None:
-        self.models = models
+    ``refused``: why others that were asked for are not served, by their names. Belongs to one event loop. Raises
+    ``InsufficientMemoryError`` if not all pinned models fit together.
+    """
+
+    def __init__(
+        self,
+        entries: Sequence[Entry],
+        refused: Mapping[str, Refusal] | None = None,
+        limits: ResidencyLimits = NO_LIMITS,
+    ) -> None:
+        self.entries = entries
+        self.refused = refused or {}
         self.metrics = ServerMetrics(self._metrics)
-        self._variants = {name: (model, info) for model in models for name, info in model.variants.items()}
+        self.stopping = False
+        self._supervisor: Supervisor[LoadedModel] = Supervisor(limits)
+        for entry in entries:
+            self._supervisor.add(
+                entry.name,
+                entry.load,
+                size_bytes=entry.size_bytes,
+                idle_seconds=entry.stay.idle_seconds,
+                pinned=entry.stay.pinned,
+            )
+        self._loaded: dict[str, LoadedModel] = {}
+        self._keeping: list[asyncio.Task[None]] = []
+
+    async def preload(self, progress: Progress = lambda share: None) -> None:
+        """Load what shall be there from the start, one after the other. Raises what loading meets."""
+        for entry in self.entries:
+            if entry.stay.preload:
+                async with telling(partial(self._supervisor.loading, entry.name), progress), self.hold(entry.name):
+                    if entry.stay.pinned:
+                        self._keeping.append(asyncio.create_task(self._keep_loaded(entry)))
+
+    async def _keep_loaded(self, entry: Entry) -> None:
+        """Load ``entry`` again whenever it has died: who waits until a server is ready sends no request meanwhile."""
+        while True:
+            await self._loaded[entry.name].wait_closed()
+            try:
+                async with self.hold(entry.name):
+                    continue
+            except UnmaskError as error:
+                await asyncio.sleep(error.retry_after or _AGAIN_SECONDS)
 
     @property
     def names(self) -> list[str]:
         """All names, in the order in which they were given."""
-        return list(self._variants)
+        return [listing.name for listing in self.listings()]
 
     @asynccontextmanager
     async def hold(self, name: str | None) -> AsyncIterator[Model]:
-        """The model called ``name``, loaded for as long as it is held. Raises ``ModelNotFoundError``."""
-        name = self.names[0] if name is None else name
-        self.check(name)
-        model, info = self._variants[name]
-        yield NativeModel(model, name, info)
+        """The model called ``name``, loaded for as long as it is held.
 
-    def check(self, name: str) -> None:
-        """Raises ``ModelNotFoundError``."""
-        if name not in self._variants:
-            served = ", ".join(f"'{one}'" for one in self.names)
-            raise ModelNotFoundError(f"Model {shown(name)} is not served here.", hint=f"Use {served}.", param="model")
+        Raises ``ModelNotFoundError``, why it was refused, ``ShuttingDownError``, or what ``Supervisor.hold`` raises.
+        """
+        entry, listing = self._find(self.names[0] if name is None else name)
+        async with AsyncExitStack() as held:
+            try:
+                if self.stopping:
+                    raise ShuttingDownError
+                loaded = await held.enter_async_context(self._supervisor.hold(entry.name))
+            except UnmaskError as error:
+                entry.metrics.rejected(error.code)
+                raise
+            self._loaded[entry.name] = loaded
+            yield loaded.model(listing.name)
+
+    def keep(self, name: str, seconds: float | None) -> None:
+        """Keep a model that is held for so long without users; 0: until it is idle, None: for ever."""
+        entry, _ = self._find(name)
+        if not entry.stay.pinned:
+            self._supervisor.keep(entry.name, seconds)
+
+    def _find(self, name: str) -> tuple[Entry, Listing]:
+        for entry in self.entries:
+            if (listing := entry.find(name)) is not None:
+                return entry, listing
+        if name in self.refused:
+            refusal = self.refused[name]
+            raise UnmaskError.from_code(refusal.code, refusal.message, refusal.remedy)
+        served = ", ".join(f"'{one}'" for one in self.names)
+        raise ModelNotFoundError(f"Model {shown(name)} is not served here.", hint=f"Use {served}.", param="model")
 
     def listings(self) -> Iterator[Listing]:
-        """All models."""
-        for model in self.models:
-            yield from model.listings()
+        """All models that are served."""
+        for entry in self.entries:
+            yield from entry.listings
 
     def show(self, name: str) -> Listing:
-        """One of them. Raises ``ModelNotFoundError``."""
-        self.check(name)
-        return next(listing for listing in self.listings() if listing.name == name)
+        """One of them. Raises ``ModelNotFoundError``, or why it was refused."""
+        return self._find(name)[1]
+
+    def states(self) -> list[ModelState]:
+        """Where each model is in its life, and who uses it."""
+        return self._supervisor.states()
 
     def _metrics(self) -> Iterator[tuple[dict[str, str], Metrics]]:
-        for model in self.models:
-            yield {"model": model.name, "lane": OWN_LANE, "paradigm": "diffusion"}, model.metrics
+        for entry in self.entries:
+            yield entry.labels, entry.metrics
 
     def check_ready(self) -> None:
-        """Raises ``EngineUnavailableError`` unless requests can be served."""
-        for model in self.models:
-            model.check_alive()
+        """Raises ``ShuttingDownError``, or ``EngineUnavailableError`` unless all pinned models are there."""
+        if self.stopping:
+            raise ShuttingDownError
+        for entry in self.entries:
+            lasting = entry.stay.pinned and entry.stay.preload
+            loaded = self._loaded.get(entry.name)
+            if lasting and (loaded is None or not loaded.alive):
+                raise EngineUnavailableError(
+                    "The engine has died.", hint="It is being started again; see the server's log."
+                )
+
+    def end(self, error: UnmaskError) -> None:
+        """End all running requests with ``error``."""
+        for loaded in self._loaded.values():
+            loaded.end(error)
+
+    async def close(self) -> None:
+        """End all engines."""
+        for task in self._keeping:
+            task.cancel()
+        await self._supervisor.close()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from unmask.engine.text import CellDecoder
+from unmask.answers.cells import Cells
 from unmask.events import TokenLogprob
 
 
@@ -27,17 +27,17 @@ class Logprob(msgspec.Struct, frozen=True):
     top_logprobs: list[TopLogprob]
 
 
-def encode_entries(entries: Sequence[TokenLogprob], cells: CellDecoder) -> list[Logprob]:
+def encode_entries(entries: Sequence[TokenLogprob], cells: Cells) -> list[Logprob]:
     """``entries`` on the wire."""
     return [_encode(entry, cells) for entry in entries]
 
 
-def _encode(entry: TokenLogprob, cells: CellDecoder) -> Logprob:
+def _encode(entry: TokenLogprob, cells: Cells) -> Logprob:
     top = [_top(token_id, logprob, cells) for token_id, logprob in entry.alternatives]
     token, spelled = cells.spell(entry.token_id)
     return Logprob(token, entry.logprob, spelled, top)
 
 
-def _top(token_id: int, logprob: float, cells: CellDecoder) -> TopLogprob:
+def _top(token_id: int, logprob: float, cells: Cells) -> TopLogprob:
     token, spelled = cells.spell(token_id)
     return TopLogprob(token, logprob, spelled)

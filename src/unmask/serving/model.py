@@ -5,21 +5,16 @@ from __future__ import annotations
 from typing import Protocol
 
 from unmask.answers.chat import Chat, Continuation
-from unmask.engine.text import CellDecoder
 from unmask.serving.admission import Admission
 from unmask.serving.diffusion_model import DiffusionModel
 
 
 class Model(Protocol):
-    """One model, under the ``name`` that requests have for it. ``cells`` writes its tokens one by one."""
+    """One model, under the ``name`` that requests have for it."""
 
     @property
     def name(self) -> str:
         """Its name on the wire."""
-
-    @property
-    def cells(self) -> CellDecoder:
-        """The text of single tokens, for frames and log-probabilities."""
 
     @property
     def has_template(self) -> bool:

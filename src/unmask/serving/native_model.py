@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from unmask.answers.chat import Chat, Continuation
-from unmask.engine.text import CellDecoder
-from unmask.params import ModelInfo
+from unmask.gateway.config.defaults import filled
+from unmask.gateway.config.entry import NOTHING_SAID
+from unmask.params import GenerationParams, ModelInfo
 from unmask.serving.admission import Admission
 from unmask.serving.chat import admit_chat, encode_chat
 from unmask.serving.diffusion_model import DiffusionModel
@@ -18,17 +19,17 @@ from unmask.serving.length import fit
 
 
 class NativeModel:
-    """``loaded`` under the ``name`` of one of its variants, which ``info`` is about."""
+    """``loaded`` under the ``name`` of one of its variants, which ``info`` is about. ``defaults`` are for requests
+    that say nothing.
+    """
 
-    def __init__(self, loaded: DiffusionModel, name: str, info: ModelInfo) -> None:
+    def __init__(
+        self, loaded: DiffusionModel, name: str, info: ModelInfo, defaults: GenerationParams = NOTHING_SAID
+    ) -> None:
         self.name = name
         self._loaded = loaded
         self._info = info
-
-    @property
-    def cells(self) -> CellDecoder:
-        """The text of single tokens."""
-        return self._loaded.cells
+        self._defaults = defaults
 
     @property
     def has_template(self) -> bool:
@@ -38,12 +39,13 @@ class NativeModel:
     async def admit_chat(self, chat: Chat, tenant: str) -> Admission:
         """``chat``, checked. Raises what ``encode_chat`` and ``DiffusionModel.requests`` raise."""
         prompt = await encode_chat(self._loaded, chat)
-        chat = replace(chat, params=fit(chat.params, chat.length, len(prompt), self._info))
+        params = filled(chat.params, self._defaults)
+        chat = replace(chat, params=fit(params, chat.length, len(prompt), self._info))
         return await admit_chat(self._loaded, chat, prompt, self._info, tenant)
 
     async def admit_texts(self, asked: Continuation, tenant: str) -> Admission:
         """``asked``, checked. Raises what ``DiffusionModel.requests`` and ``admit_echoed`` raise."""
-        model, params = self._loaded, asked.params
+        model, params = self._loaded, filled(asked.params, self._defaults)
         model.places.check(asked.prompts * asked.answers_each, "prompt" if asked.prompts > 1 else "n")
         for ids in asked.ids:
             model.check_length(ids, "prompt")

@@ -17,14 +17,9 @@ import structlog
 import uvicorn
 from fastapi import FastAPI
 
-from unmask.checkpoints.directory import open_checkpoint
-from unmask.checkpoints.prompts import PromptEncoder
 from unmask.engine.client import Progress
-from unmask.engine.options import EngineOptions
-from unmask.engine.process import ProcessEngine
 from unmask.errors import InvalidValueError, PortBusyError, ShuttingDownError
 from unmask.serving.app import create_app
-from unmask.serving.diffusion_model import DiffusionModel
 from unmask.serving.house import House
 from unmask.serving.http_protocol import ConnectionLimits, bounded_protocol
 from unmask.serving.response_store import ResponseStore
@@ -36,7 +31,7 @@ _TICK_SECONDS = 0.05
 
 _log = structlog.get_logger()
 
-Announce = Callable[[DiffusionModel, str], None]
+Announce = Callable[[House, str], None]
 
 
 def claim(host: str, port: int) -> socket.socket:
@@ -78,13 +73,12 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 async def run_server(
-    options: EngineOptions, settings: ServerSettings, *, progress: Progress, announce: Announce
+    open_house: Callable[[], House], settings: ServerSettings, *, progress: Progress, announce: Announce
 ) -> None:
-    """Serve until SIGINT or SIGTERM; ``announce`` is called with model and URL once requests are taken."""
+    """Serve a house until SIGINT or SIGTERM; ``announce`` is called with it and a URL once requests are taken."""
     configure_log()
     if settings.keys is not None:
         key_file.read(settings.keys)  # before the model loads: a broken one ends the server
-    checkpoint = open_checkpoint(options.model)
     with (
         contextlib.closing(ResponseStore(settings.store)) as responses,
         contextlib.closing(claim(settings.host, settings.port)) as listener,
@@ -92,25 +86,17 @@ async def run_server(
         this = asyncio.current_task()
         assert this is not None
         _on_signal(this.cancel)
-        begun = time.monotonic()
-        engine = await ProcessEngine.launch(options, progress)
+        house = open_house()
         try:
-            name = settings.served_name or checkpoint.name
-            capacity = options.max_running + settings.max_waiting
-            prompts = PromptEncoder(options.model, engine.model)
-            model = DiffusionModel(engine, prompts, name=name, capacity=capacity, timeouts=settings.timeouts)
-            model.metrics.loaded(time.monotonic() - begun)
+            await house.preload(progress)
             url = _url(listener)
-            config = server_config(create_app(House([model]), settings, responses), settings)
-            server = _Server(config, model, settings.grace_seconds, lambda: announce(model, url))
+            config = server_config(create_app(house, settings, responses), settings)
+            server = _Server(config, house, settings.grace_seconds, lambda: announce(house, url))
             _on_signal(partial(server.handle_exit, signal.SIGINT, None))  # a second signal ends the grace
             gc.freeze()  # all this stays: neither collections nor the interpreter's end need to walk through it
-            try:
-                await server.serve(sockets=[listener])
-            finally:
-                model.constraints.close()
+            await server.serve(sockets=[listener])
         finally:
-            await engine.close()
+            await house.close()
 
 
 def _on_signal(act: Callable[[], object]) -> None:
@@ -121,11 +107,9 @@ def _on_signal(act: Callable[[], object]) -> None:
 class _Server(uvicorn.Server):
     """uvicorn, but signals stay ours from loading to the engine's end, and it says when it listens."""
 
-    def __init__(
-        self, config: uvicorn.Config, model: DiffusionModel, grace: float, listening: Callable[[], None]
-    ) -> None:
+    def __init__(self, config: uvicorn.Config, house: House, grace: float, listening: Callable[[], None]) -> None:
         super().__init__(config)
-        self._model = model
+        self._house = house
         self._grace = grace
         self._listening = listening
 
@@ -141,13 +125,12 @@ class _Server(uvicorn.Server):
         """Nothing new is begun: who asks is told why. Running requests get their grace; those left then end with the
         same error. A second signal ends the grace.
         """
-        self._model.stopping = True
+        self._house.stopping = True
         if self._busy:
             _log.info("stopping", running=len(self.server_state.tasks), grace_seconds=self._grace)
         await self._settle(self._grace, lambda: self.force_exit)
-        self._model.constraints.close()
-        self._model.engine.end(ShuttingDownError())
-        await asyncio.gather(self._model.engine.close(), self._settle(_LAST_SECONDS))
+        self._house.end(ShuttingDownError())
+        await asyncio.gather(self._house.close(), self._settle(_LAST_SECONDS))
         for server in self.servers:
             server.close()
         for connection in list(self.server_state.connections):

@@ -12,6 +12,8 @@ from unmask.gateway.config.entry import Entry, LocalSource
 from unmask.gateway.config.folder import models_in
 from unmask.gateway.config.names import check_names
 
+COMMAND_LINE = "the command line"  # where an entry comes from
+
 
 def entries(config: Config, models: Sequence[str] = ()) -> list[Entry]:
     """Those of the command line, ``models``, come first, then those of the file, then what is in its folder besides.
@@ -39,7 +41,7 @@ def _given(model: str, config: Config) -> Entry:
     return Entry(
         name=name_of(model),
         source=LocalSource(model),
-        origin="the command line",
+        origin=COMMAND_LINE,
         idle_seconds=config.idle_seconds,
         load_timeout=config.load_timeout,
     )

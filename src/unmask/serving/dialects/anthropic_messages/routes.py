@@ -43,7 +43,7 @@ async def create_message(body: MessagesRequest, request: Request, models: Models
     if body.stream:
         betas = request.headers.get("anthropic-beta", "")
         eager = eager_tools(body.tools, chat.choice, default=_EAGER in betas)
-        return EventStream(request, admission, MessageStream(head, model.cells, admission.prompt_tokens, eager))
+        return EventStream(request, admission, MessageStream(head, admission.cells, admission.prompt_tokens, eager))
     return await answer_whole(request, admission, lambda answers: encode(head, answers[0]))
 
 

@@ -6,8 +6,8 @@ from collections.abc import Container
 from typing import ClassVar
 
 from unmask.answers.answer import Answer, AnswerDelta
+from unmask.answers.cells import Cells
 from unmask.answers.parts import Content, Part, Reasoning, ToolPiece
-from unmask.engine.text import CellDecoder
 from unmask.serving import sse
 from unmask.serving.call_input import input_text
 from unmask.serving.dialects.anthropic_messages.encode import Head, sign, stop_reason
@@ -47,7 +47,7 @@ class MessageStream:
     media_type: ClassVar[str] = sse.EVENT_STREAM
     keep_alive: ClassVar[bytes | None] = event(Ping())
 
-    def __init__(self, head: Head, cells: CellDecoder, prompt_tokens: int, eager: Container[str] = ()) -> None:
+    def __init__(self, head: Head, cells: Cells, prompt_tokens: int, eager: Container[str] = ()) -> None:
         self._head = head
         self._frames = FrameWriter(cells)
         self._prompt_tokens = prompt_tokens

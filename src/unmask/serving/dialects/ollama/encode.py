@@ -12,8 +12,8 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from unmask.answers.answer import Answer
+from unmask.answers.cells import Cells
 from unmask.answers.parts import ToolCall
-from unmask.engine.text import CellDecoder
 from unmask.events import TokenLogprob
 from unmask.serving.call_input import input_text, parse_input
 from unmask.serving.dialects.ollama.lines import CalledFunction, CalledTool, Line, MakeLine
@@ -35,7 +35,7 @@ class Head:
         return cls(secrets.token_hex(6), partial(write, model=model, created_at=now))
 
 
-def encode(head: Head, answer: Answer, cells: CellDecoder) -> Line:
+def encode(head: Head, answer: Answer, cells: Cells) -> Line:
     """The whole answer; equal to what the lines of ``LineStream`` add up to.
 
     A last call that broke off is not told: clients run what they are told.
@@ -74,7 +74,7 @@ def ending(answer: Answer) -> dict[str, Any]:
     }
 
 
-def encode_logprobs(entries: Sequence[TokenLogprob] | None, cells: CellDecoder) -> list[Logprob] | UnsetType:
+def encode_logprobs(entries: Sequence[TokenLogprob] | None, cells: Cells) -> list[Logprob] | UnsetType:
     """``entries`` as the line that they belong to has them."""
     return UNSET if entries is None else encode_entries(entries, cells)
 

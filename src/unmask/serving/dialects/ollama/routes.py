@@ -19,7 +19,6 @@ from unmask.serving.dialects.ollama.names import plain
 from unmask.serving.dialects.ollama.parse import EXTENSION, names, parse_chat, parse_generate, parse_raw, streams
 from unmask.serving.dialects.ollama.stream import LineStream
 from unmask.serving.fields import field_names
-from unmask.serving.model import Model
 from unmask.serving.models import Models, RequestModels
 from unmask.serving.security.needs import needs
 from unmask.serving.sse import EventStream
@@ -43,7 +42,7 @@ async def chat(body: wire.ChatRequest, request: Request, models: Models) -> Resp
     model = await models.find(plain(models.house, body.model))
     with field_names(EXTENSION, **names("messages")):
         admission = await unless_disconnected(request.receive, model.admit_chat(asked, tenant_of(request, None)))
-    return await _answer(Head.new(body.model or model.name, chat_line), admission, body, request, model)
+    return await _answer(Head.new(body.model or model.name, chat_line), admission, body, request)
 
 
 @router.post("/api/generate", responses=_responses(GenerateLine))
@@ -60,15 +59,13 @@ async def generate(body: wire.GenerateRequest, request: Request, models: Models)
             admission = await unless_disconnected(request.receive, model.admit_chat(asked, tenant))
         else:
             admission = await unless_disconnected(request.receive, model.admit_texts(parse_raw(body), tenant))
-    return await _answer(Head.new(body.model or model.name, generate_line), admission, body, request, model)
+    return await _answer(Head.new(body.model or model.name, generate_line), admission, body, request)
 
 
-async def _answer(
-    head: Head, admission: Admission, body: wire.AnswerRequest, request: Request, model: Model
-) -> Response:
+async def _answer(head: Head, admission: Admission, body: wire.AnswerRequest, request: Request) -> Response:
     if streams(body):
-        return EventStream(request, admission, LineStream(head, model.cells))
-    return await answer_whole(request, admission, lambda answers: encode(head, answers[0], model.cells))
+        return EventStream(request, admission, LineStream(head, admission.cells))
+    return await answer_whole(request, admission, lambda answers: encode(head, answers[0], admission.cells))
 
 
 async def _loaded(body: wire.AnswerRequest, models: RequestModels, line: MakeLine) -> Response:

@@ -8,8 +8,8 @@ from typing import ClassVar
 import msgspec
 
 from unmask.answers.answer import AnswerDelta
+from unmask.answers.cells import Cells
 from unmask.answers.parts import Content, Part, Reasoning, ToolCall, ToolPiece
-from unmask.engine.text import CellDecoder
 from unmask.events import TokenLogprob
 from unmask.serving.dialects.ollama.encode import Head, call, encode_logprobs, ending
 from unmask.serving.dialects.ollama.envelope import envelope
@@ -27,7 +27,7 @@ class LineStream:
     media_type: ClassVar[str] = "application/x-ndjson"
     keep_alive: ClassVar[bytes | None] = None
 
-    def __init__(self, head: Head, cells: CellDecoder) -> None:
+    def __init__(self, head: Head, cells: Cells) -> None:
         self._head = head
         self._cells = cells
         self._frames = FrameWriter(cells)

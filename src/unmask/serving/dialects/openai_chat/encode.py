@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import UNSET
 
 from unmask.answers.answer import Answer
-from unmask.engine.text import CellDecoder
+from unmask.answers.cells import Cells
 from unmask.serving.dialects.openai_chat.logprobs import encode_logprobs
 from unmask.serving.dialects.openai_chat.wire import AnswerMessage, CalledFunction, CalledTool, ChatCompletion, Choice
 from unmask.serving.dialects.openai_common.head import Head
@@ -15,7 +15,7 @@ from unmask.serving.dialects.openai_common.wire import Usage
 from unmask.serving.extension import GenerationReport
 
 
-def encode(head: Head, answers: Sequence[Answer], cells: CellDecoder) -> ChatCompletion:
+def encode(head: Head, answers: Sequence[Answer], cells: Cells) -> ChatCompletion:
     """All answers at once; equal to what ``ChatStream``'s chunks add up to."""
     alone = len(answers) == 1
     choices = [

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from unmask.engine.text import CellDecoder
+from unmask.answers.cells import Cells
 from unmask.events import TokenLogprob
 from unmask.serving.dialects.openai_chat.wire import ChatLogprobs
 from unmask.serving.logprobs import encode_entries
 
 
-def encode_logprobs(entries: Sequence[TokenLogprob] | None, cells: CellDecoder) -> ChatLogprobs | None:
+def encode_logprobs(entries: Sequence[TokenLogprob] | None, cells: Cells) -> ChatLogprobs | None:
     """``entries`` as the answer or chunk that they belong to has them."""
     if entries is None:
         return None

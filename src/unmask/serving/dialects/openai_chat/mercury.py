@@ -13,8 +13,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from unmask.answers.answer import Answer, AnswerDelta
+from unmask.answers.cells import Cells
 from unmask.answers.parts import AnswerBuilder, Content, ToolPiece
-from unmask.engine.text import CellDecoder
 from unmask.events import Frame, WireFinish
 from unmask.serving import sse
 from unmask.serving.dialects.openai_chat.encode import call_id
@@ -86,7 +86,7 @@ class MercuryStream:
     media_type: ClassVar[str] = sse.EVENT_STREAM
     keep_alive: ClassVar[bytes | None] = sse.COMMENT
 
-    def __init__(self, head: Head, cells: CellDecoder, *, include_usage: bool) -> None:
+    def __init__(self, head: Head, cells: Cells, *, include_usage: bool) -> None:
         self._head = head
         self._cells = cells
         self._include_usage = include_usage

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from unmask.answers.cells import Cells
 from unmask.serving.body import JsonRoute
 from unmask.serving.connection import unless_disconnected
 from unmask.serving.description import EVENTS, responses
@@ -16,7 +17,6 @@ from unmask.serving.dialects.openai_chat.wire import ChatCompletion, ChatRequest
 from unmask.serving.dialects.openai_common.envelope import ErrorEnvelope
 from unmask.serving.dialects.openai_common.head import Head
 from unmask.serving.fields import field_names
-from unmask.serving.model import Model
 from unmask.serving.models import Models
 from unmask.serving.security.needs import needs
 from unmask.serving.sse import EventStream, StreamEncoder
@@ -37,11 +37,11 @@ async def create_chat_completion(body: ChatRequest, request: Request, models: Mo
         admission = await unless_disconnected(request.receive, admitted)
     head = Head.new("chatcmpl-", model.name)
     if body.stream or parsed.snapshots:
-        return EventStream(request, admission, _encoder(head, model, parsed))
-    return await answer_whole(request, admission, lambda answers: encode(head, answers, model.cells))
+        return EventStream(request, admission, _encoder(head, admission.cells, parsed))
+    return await answer_whole(request, admission, lambda answers: encode(head, answers, admission.cells))
 
 
-def _encoder(head: Head, model: Model, parsed: ParsedChat) -> StreamEncoder:
+def _encoder(head: Head, cells: Cells, parsed: ParsedChat) -> StreamEncoder:
     if parsed.snapshots:
-        return MercuryStream(head, model.cells, include_usage=parsed.include_usage)
-    return ChatStream(head, model.cells, include_usage=parsed.include_usage, copies=parsed.chat.copies)
+        return MercuryStream(head, cells, include_usage=parsed.include_usage)
+    return ChatStream(head, cells, include_usage=parsed.include_usage, copies=parsed.chat.copies)

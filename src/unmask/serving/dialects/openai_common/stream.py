@@ -9,8 +9,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from unmask.answers.answer import Answer, AnswerDelta
+from unmask.answers.cells import Cells
 from unmask.answers.parts import Content, Part
-from unmask.engine.text import CellDecoder
 from unmask.events import TokenLogprob, WireFinish
 from unmask.serving import sse
 from unmask.serving.dialects.openai_common.envelope import envelope
@@ -34,7 +34,7 @@ class ChunkStream(abc.ABC):
     keep_alive: ClassVar[bytes | None] = sse.COMMENT
     kind: ClassVar[str]  # the chunks' ``object``
 
-    def __init__(self, head: Head, cells: CellDecoder, *, include_usage: bool, copies: int) -> None:
+    def __init__(self, head: Head, cells: Cells, *, include_usage: bool, copies: int) -> None:
         self._head = head
         self._cells = cells
         self._include_usage = include_usage

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import UNSET
 
 from unmask.answers.answer import Answer
-from unmask.engine.text import CellDecoder
+from unmask.answers.cells import Cells
 from unmask.serving.dialects.openai_common.head import Head
 from unmask.serving.dialects.openai_common.wire import Usage
 from unmask.serving.dialects.openai_completions.logprobs import encode_logprobs
@@ -13,7 +13,7 @@ from unmask.serving.dialects.openai_completions.wire import Choice, CompletionRe
 from unmask.serving.extension import GenerationReport
 
 
-def encode(head: Head, answers: list[Answer], copies: int, cells: CellDecoder) -> CompletionResponse:
+def encode(head: Head, answers: list[Answer], copies: int, cells: Cells) -> CompletionResponse:
     """All answers at once, ``copies`` to each prompt; equal to what ``CompletionStream``'s chunks add up to."""
     reports = [GenerationReport.of(answer.completion) for answer in answers]
     alone = len(answers) == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from unmask.engine.text import CellDecoder
+from unmask.answers.cells import Cells
 from unmask.errors import InvalidValueError
 from unmask.events import TokenLogprob
 from unmask.serving.dialects.openai_completions.wire import CompletionLogprobs, CompletionRequest
@@ -21,7 +21,7 @@ def wanted(body: CompletionRequest) -> int | None:
     return body.logprobs
 
 
-def encode_logprobs(entries: Sequence[TokenLogprob] | None, cells: CellDecoder) -> CompletionLogprobs | None:
+def encode_logprobs(entries: Sequence[TokenLogprob] | None, cells: Cells) -> CompletionLogprobs | None:
     """``entries`` as the completion or chunk that they belong to has them."""
     if entries is None:
         return None
@@ -33,13 +33,13 @@ def encode_logprobs(entries: Sequence[TokenLogprob] | None, cells: CellDecoder) 
     )
 
 
-def _top(entry: TokenLogprob, cells: CellDecoder) -> dict[str, float]:
+def _top(entry: TokenLogprob, cells: Cells) -> dict[str, float]:
     """The alternatives, and the token itself if it is not one of them. The likeliest of equal names counts."""
     told = [*entry.alternatives, (entry.token_id, entry.logprob)]
     return {_name(token_id, cells): logprob for token_id, logprob in reversed(told)}
 
 
-def _name(token_id: int, cells: CellDecoder) -> str:
+def _name(token_id: int, cells: Cells) -> str:
     """The token's text, or its bytes where they are a part of a character."""
     text, spelled = cells.spell(token_id)
     if text.encode() == bytes(spelled):

@@ -36,6 +36,6 @@ async def create_completion(body: CompletionRequest, request: Request, models: M
         admission = await unless_disconnected(request.receive, admitted)
     head = Head.new("cmpl-", model.name)
     if body.stream:
-        encoder = CompletionStream(head, model.cells, include_usage=parsed.include_usage, copies=copies)
+        encoder = CompletionStream(head, admission.cells, include_usage=parsed.include_usage, copies=copies)
         return EventStream(request, admission, encoder)
-    return await answer_whole(request, admission, lambda answers: encode(head, answers, copies, model.cells))
+    return await answer_whole(request, admission, lambda answers: encode(head, answers, copies, admission.cells))

@@ -9,7 +9,7 @@ import structlog
 from msgspec.structs import replace
 
 from unmask.answers.answer import Answer, AnswerDelta
-from unmask.engine.text import CellDecoder
+from unmask.answers.cells import Cells
 from unmask.errors import StoreError
 from unmask.serving.admission import Admission
 from unmask.serving.dialects.openai_responses.events import Event
@@ -24,7 +24,7 @@ _log = structlog.get_logger()
 class Draft:
     """``response``, once all deltas are written with its answer. ``conversation``: the items that it answers."""
 
-    def __init__(self, response: Response, conversation: Sequence[Item], cells: CellDecoder) -> None:
+    def __init__(self, response: Response, conversation: Sequence[Item], cells: Cells) -> None:
         self.response = response
         self.answer: Answer | None = None
         self._conversation = conversation

@@ -48,9 +48,9 @@ async def create_response(body: ResponseRequest, request: Request, models: Model
     with field_names(**names(body)):
         admission = await unless_disconnected(request.receive, model.admit_chat(chat, tenant_of(request, body.user)))
     head = Head.new("resp_", model.name)
-    draft = Draft(response.begin(head, body), [*previous, *new], model.cells)
+    draft = Draft(response.begin(head, body), [*previous, *new], admission.cells)
     if body.stream:
-        encoder = ResponseStream(draft, model.cells)
+        encoder = ResponseStream(draft, admission.cells)
         return EventStream(request, admission, encoder, lambda: draft.keep(kept.store, kept.owner))
     with admission.running():
         answer = await unless_disconnected(request.receive, draft.read(admission))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from unmask.answers.answer import AnswerDelta
-from unmask.engine.text import CellDecoder
+from unmask.answers.cells import Cells
 from unmask.serving import sse
 from unmask.serving.dialects.openai_responses import events
 from unmask.serving.dialects.openai_responses.draft import Draft
@@ -24,7 +24,7 @@ class ResponseStream:
     media_type: ClassVar[str] = sse.EVENT_STREAM
     keep_alive: ClassVar[bytes | None] = sse.COMMENT
 
-    def __init__(self, draft: Draft, cells: CellDecoder) -> None:
+    def __init__(self, draft: Draft, cells: Cells) -> None:
         self._draft = draft
         self._frames = FrameWriter(cells)
         self._sent = 0

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from unmask.answers.answer import AnswerDelta
+from unmask.answers.cells import Cells
 from unmask.answers.parts import Content, Part, Reasoning
-from unmask.engine.text import CellDecoder
 from unmask.events import TokenLogprob
 from unmask.serving.dialects.openai_responses.events import Event
 from unmask.serving.dialects.openai_responses.items import ItemStatus, OutputItem
@@ -19,7 +19,7 @@ class OutputWriter:
     are split into deltas. ``key`` makes ids of its own kind, which no other response has.
     """
 
-    def __init__(self, key: str, cells: CellDecoder) -> None:
+    def __init__(self, key: str, cells: Cells) -> None:
         self._key = key
         self._cells = cells
         self._done: list[OutputItem] = []

@@ -1,0 +1,89 @@
+"""How long a lane may take, measured by what it gets done."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from unmask.errors import EngineStalledError, QueueTimeoutError
+from unmask.events import RequestStats
+from unmask.gateway.upstream.endpoint import Patience
+
+T = TypeVar("T")
+
+
+class Watch:
+    """The clock of one request. ``timeout``: the seconds that all of it may take, if there is a limit."""
+
+    def __init__(self, lane: str, patience: Patience, timeout: float | None) -> None:
+        self._lane = lane
+        self._patience = patience
+        self._timeout = timeout
+        self._started = self._progress = time.monotonic()
+        self._accepted: float | None = None
+        self._first: float | None = None
+        self._allowed = patience.begin
+
+    def start(self) -> None:
+        """The request is sent."""
+        self._started = self._progress = time.monotonic()
+
+    async def wait(self, awaitable: Awaitable[T]) -> T:
+        """What ``awaitable`` gives. Raises ``TimeoutError`` once the lane has got nowhere for too long."""
+        async with asyncio.timeout(max(0.0, self._left())):
+            return await awaitable
+
+    def accepted(self) -> None:
+        """The lane has begun to respond."""
+        self._accepted = time.monotonic()
+
+    def progress(self, *, shown: bool, over: bool) -> None:
+        """The lane got somewhere: with text that is ``shown``, or to the answer's end."""
+        self._progress = time.monotonic()
+        self._allowed = self._patience.end if over else self._patience.stall
+        if shown and self._first is None:
+            self._first = self._progress
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """The lane is not listened to meanwhile, so that it cannot get anywhere."""
+        began = time.monotonic()
+        yield
+        self._progress += time.monotonic() - began
+
+    @property
+    def timed_out(self) -> bool:
+        """Whether it is the request's own time that is over."""
+        return self._timeout is not None and time.monotonic() - self._started >= self._timeout
+
+    def stats(self, cached: int = 0) -> RequestStats:
+        """The times so far. The request is ``queued`` until the lane responds."""
+        now = time.monotonic()
+        return RequestStats(
+            queued=(self._accepted or now) - self._started,
+            first_block=None if self._first is None else self._first - self._started,
+            total=now - self._started,
+            cached=cached,
+        )
+
+    def stalled(self) -> EngineStalledError:
+        """The error that the lane has got nowhere."""
+        where = "within its answer" if self._first is not None else "before its answer began"
+        return EngineStalledError(
+            f"Lane '{self._lane}' got nowhere for {self._allowed:g} seconds, {where}.", hint="See its log; try again."
+        )
+
+    def overdue(self) -> QueueTimeoutError:
+        """The error that the request's time is over, and nothing has come."""
+        return QueueTimeoutError(
+            f"No answer was begun within {self._timeout:g} seconds on lane '{self._lane}'.", hint="Try again later."
+        )
+
+    def _left(self) -> float:
+        left = self._progress + self._allowed - time.monotonic()
+        if self._timeout is None:
+            return left
+        return min(left, self._started + self._timeout - time.monotonic())

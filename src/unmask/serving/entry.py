@@ -1,0 +1,75 @@
+"""A model that a server may load: what is known of it before, and how it is loaded."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from unmask.events import EngineStats
+from unmask.gateway.config.entry import NOTHING_SAID
+from unmask.gateway.supervisor import Progress
+from unmask.metrics import Metrics
+from unmask.params import GenerationParams
+from unmask.serving.listing import Listing
+from unmask.serving.resident import LoadedModel
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stay:
+    """How long a model stays loaded: ``idle_seconds`` without users, None for ever; if ``pinned``, for ever even where
+    others need its room. ``preload``: it is loaded when the server starts.
+    """
+
+    idle_seconds: float | None = None
+    pinned: bool = False
+    preload: bool = False
+
+
+class Entry(abc.ABC):
+    """The model called ``listings[0].name``; further ``listings`` are what adapters make of it.
+
+    ``size_bytes``: what it takes when it is loaded. ``defaults`` are for requests that say nothing. ``aliases``: other
+    names of it. ``metrics`` outlive its loads.
+    """
+
+    def __init__(
+        self,
+        listings: Sequence[Listing],
+        *,
+        size_bytes: int = 0,
+        stay: Stay = Stay(),
+        defaults: GenerationParams = NOTHING_SAID,
+        aliases: Sequence[str] = (),
+    ) -> None:
+        self.listings = listings
+        self.defaults = defaults
+        self.aliases = aliases
+        self.size_bytes = size_bytes
+        self.stay = stay
+        first = listings[0]
+        self.metrics = Metrics(first.name, first.family, first.paradigm, EngineStats)
+        self.labels = {"model": first.name, "lane": first.lane, "paradigm": first.paradigm}
+
+    @property
+    def name(self) -> str:
+        """The model's own name."""
+        return self.listings[0].name
+
+    def find(self, name: str) -> Listing | None:
+        """The listing that is called ``name``, an alias or not."""
+        own, colon, adapter = name.partition(":")
+        plain = name if name not in self.aliases else self.name
+        if own in self.aliases and colon:
+            plain = f"{self.name}:{adapter}"
+        return next((listing for listing in self.listings if listing.name == plain), None)
+
+    async def load(self, progress: Progress) -> LoadedModel:
+        """Load it. Where this raises or is cancelled it leaves nothing behind."""
+        resident = await self._load(progress)
+        self.listings = list(resident.listings())
+        return resident
+
+    @abc.abstractmethod
+    async def _load(self, progress: Progress) -> LoadedModel:
+        """The same. Raises the ``UnmaskError`` that loading met."""

@@ -1,0 +1,64 @@
+"""A model for an engine of another kind, which runs as a child of ours or answers at an address."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+from unmask.gateway.child import Child
+from unmask.gateway.config.entry import NOTHING_SAID
+from unmask.gateway.supervisor import Progress
+from unmask.gateway.upstream.endpoint import Endpoint
+from unmask.gateway.upstream.upstream import Upstream
+from unmask.params import GenerationParams
+from unmask.serving.entry import Entry, Stay
+from unmask.serving.lane_model import LaneModel
+from unmask.serving.lane_resident import LaneResident, last_words
+from unmask.serving.listing import Listing
+from unmask.serving.resident import LoadedModel
+from unmask.terms import NO_TIMEOUTS, Timeouts
+
+Connect = Callable[[], Awaitable[tuple[Endpoint, Child | None]]]
+
+
+class LaneEntry(Entry):
+    """``connect`` gives the address of the engine that serves the model, and the child that it starts for it, if any.
+
+    ``capacity`` and ``timeouts`` are those of ``LaneModel``.
+    """
+
+    def __init__(
+        self,
+        listing: Listing,
+        connect: Connect,
+        *,
+        capacity: int,
+        timeouts: Timeouts = NO_TIMEOUTS,
+        size_bytes: int = 0,
+        stay: Stay = Stay(),  # noqa: B008
+        defaults: GenerationParams = NOTHING_SAID,
+        aliases: Sequence[str] = (),
+    ) -> None:
+        super().__init__([listing], size_bytes=size_bytes, stay=stay, defaults=defaults, aliases=aliases)
+        self._connect = connect
+        self._capacity = capacity
+        self._timeouts = timeouts
+
+    async def _load(self, progress: Progress) -> LoadedModel:
+        begun = time.monotonic()
+        endpoint, child = await self._connect()
+        upstream = Upstream(endpoint)
+        try:
+            await upstream.learn()
+        except BaseException:
+            await upstream.close()
+            if child is not None:
+                await child.close()
+            raise
+        words = partial(last_words, child)
+        model = LaneModel(
+            self.name, upstream, self.metrics, self._capacity, self._timeouts, words, defaults=self.defaults
+        )
+        self.metrics.loaded(time.monotonic() - begun, model.stats)
+        return LaneResident(upstream, model, self.listings[0], child)

@@ -1,0 +1,145 @@
+"""A model on an engine of another kind, as the dialects see it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+
+from unmask.answers.answer import AnswerDelta
+from unmask.answers.chat import Chat, Continuation
+from unmask.errors import EngineCrashedError, NotServedError, UnmaskError
+from unmask.events import EngineStats
+from unmask.gateway.config.defaults import filled
+from unmask.gateway.config.entry import NOTHING_SAID
+from unmask.gateway.upstream.lane_request import LaneRequest
+from unmask.gateway.upstream.upstream import Upstream
+from unmask.metrics import Metrics
+from unmask.params import GenerationParams
+from unmask.serving.admission import Admission
+from unmask.serving.diffusion_model import DiffusionModel
+from unmask.serving.ledger import current_ledger
+from unmask.serving.places import Places
+from unmask.terms import Timeouts
+
+_WORDS_SECONDS = 3.0  # for the end of an engine that broke an answer off
+
+
+class LaneModel:
+    """The model that ``upstream`` serves, under its own ``name``.
+
+    ``capacity`` bounds the requests that are there at once; ``timeouts`` how long they take. ``last_words``
+    waits for the engine's end and tells why. ``defaults`` are for requests that say nothing.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        upstream: Upstream,
+        metrics: Metrics,
+        capacity: int,
+        timeouts: Timeouts,
+        last_words: Callable[[], Awaitable[UnmaskError]],
+        *,
+        defaults: GenerationParams = NOTHING_SAID,
+    ) -> None:
+        self.name = name
+        self._last_words = last_words
+        self._upstream = upstream
+        self._metrics = metrics
+        self._timeouts = timeouts
+        self._defaults = defaults
+        self._running: set[LaneRequest] = set()
+        self.places = Places(capacity, metrics)
+
+    @property
+    def has_template(self) -> bool:
+        """It has: an engine that has none for its model makes one up."""
+        return True
+
+    async def admit_chat(self, chat: Chat, tenant: str) -> Admission:
+        """``chat``, checked. Raises what ``Upstream.chat`` raises, and ``InvalidValueError`` for too many copies."""
+        self.places.check(chat.copies, "n")
+        return self._admit(self._upstream.chat(replace(chat, params=self._bound(chat.params))))
+
+    async def admit_texts(self, asked: Continuation, tenant: str) -> Admission:
+        """``asked``, checked, in the same way."""
+        self.places.check(asked.prompts * asked.copies, "prompt" if asked.prompts > 1 else "n")
+        return self._admit(self._upstream.complete(replace(asked, params=self._bound(asked.params))))
+
+    async def count(self, chat: Chat) -> int:
+        """Raises ``NotServedError``: the tokenizer is the engine's own."""
+        raise self._refused("Counting tokens")
+
+    def ours(self, what: str) -> DiffusionModel:
+        """Raises ``NotServedError``."""
+        raise self._refused(what)
+
+    def stats(self) -> EngineStats:
+        """What is known of the engine's work: how many requests it has."""
+        return EngineStats(running=sum(len(request) for request in self._running))
+
+    def end(self, error: UnmaskError) -> None:
+        """End all running requests with ``error``."""
+        for request in self._running:
+            request.fail(error)
+
+    @contextmanager
+    def run(self, request: LaneRequest) -> Iterator[None]:
+        """Let the lane answer ``request``; on leaving it drops what it has not finished."""
+        self._running.add(request)
+        try:
+            with request:
+                yield
+        finally:
+            self._running.remove(request)
+
+    async def why(self, broken: EngineCrashedError) -> UnmaskError:
+        """What is known of an answer that broke off: the engine's last words, if it has ended."""
+        try:
+            async with asyncio.timeout(_WORDS_SECONDS):
+                return await self._last_words()
+        except TimeoutError:
+            return broken
+
+    def _admit(self, request: LaneRequest) -> Admission:
+        return LaneAdmission(self, self._metrics, request)
+
+    def _bound(self, params: GenerationParams) -> GenerationParams:
+        """``params`` within what the key allows, and the server's own limit of time."""
+        params = current_ledger().bound(filled(params, self._defaults))
+        limit = round(self._timeouts.request * 1000)
+        if not limit or (params.timeout_ms is not None and params.timeout_ms <= limit):
+            return params
+        return replace(params, timeout_ms=limit)
+
+    def _refused(self, what: str) -> NotServedError:
+        lane = self._upstream.endpoint.lane
+        return NotServedError(
+            f"{what} is not to be had for '{self.name}': lane '{lane}' serves it.",
+            hint="Ask for a model that Unmask's own engine serves.",
+        )
+
+
+class LaneAdmission(Admission):
+    """Requests of one HTTP request that a lane answers."""
+
+    def __init__(self, model: LaneModel, metrics: Metrics, request: LaneRequest) -> None:
+        super().__init__(model.places, metrics, [0] * len(request), request.cells)
+        self._model = model
+        self._request = request
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens of the first prompt; 0 as long as the lane has not told."""
+        return self._request.prompt_tokens
+
+    def _run(self) -> AbstractContextManager[object]:
+        return self._model.run(self._request)
+
+    async def _next(self) -> tuple[int, AnswerDelta]:
+        try:
+            return await self._request.next()
+        except EngineCrashedError as broken:
+            raise await self._model.why(broken) from None

@@ -1,0 +1,61 @@
+"""Models on engines of other kinds: in a child process, or at an address."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+
+from unmask.errors import EngineUnavailableError, UnmaskError
+from unmask.gateway.child import Child
+from unmask.gateway.upstream.upstream import Upstream
+from unmask.serving.lane_model import LaneModel
+from unmask.serving.listing import Listing
+from unmask.serving.model import Model
+
+
+class LaneResident:
+    """A model that a lane serves. Without a ``child`` the engine is somebody else's, and is taken to be there."""
+
+    def __init__(self, upstream: Upstream, model: LaneModel, listing: Listing, child: Child | None) -> None:
+        self._upstream = upstream
+        self._model = model
+        self._listing = listing
+        self._child = child
+
+    @property
+    def alive(self) -> bool:
+        """Whether the child runs."""
+        return self._child is None or self._child.status is None
+
+    def model(self, name: str) -> Model:
+        """The model; it has one name."""
+        return self._model
+
+    def listings(self) -> Iterator[Listing]:
+        """The one listing, with the context that the engine has told."""
+        known = self._upstream.endpoint.context_length
+        yield self._listing if known is None else replace(self._listing, context_length=known)
+
+    def end(self, error: UnmaskError) -> None:
+        """End all requests with ``error``."""
+        self._model.end(error)
+
+    async def wait_closed(self) -> str:
+        """Wait for the end of the child; why it came."""
+        return str(await last_words(self._child))
+
+    async def close(self) -> None:
+        """End the child; its requests end with an error."""
+        self._model.end(EngineUnavailableError("The engine was closed."))
+        await self._upstream.close()
+        if self._child is not None:
+            await self._child.close()
+
+
+async def last_words(child: Child | None) -> UnmaskError:
+    """Wait for the end of ``child``; why it came. Of somebody else's engine nobody tells."""
+    if child is None:
+        await asyncio.Event().wait()
+        raise AssertionError("nobody sets it")
+    return await child.explain_end()

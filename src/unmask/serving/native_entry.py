@@ -1,0 +1,102 @@
+"""A model for our own engine."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+
+from unmask.checkpoints.directory import Checkpoint
+from unmask.checkpoints.prompts import PromptEncoder
+from unmask.engine.footprint import engine_bytes
+from unmask.engine.options import EngineOptions
+from unmask.engine.process import ProcessEngine
+from unmask.gateway.config.entry import NOTHING_SAID
+from unmask.gateway.supervisor import Progress
+from unmask.models.card import ModelCard
+from unmask.models.info import context_length, model_info
+from unmask.models.registry import describe
+from unmask.models.spec import ModelSpec
+from unmask.params import GenerationParams
+from unmask.serving.diffusion_model import DiffusionModel
+from unmask.serving.entry import Entry, Stay
+from unmask.serving.extension import OWN_LANE
+from unmask.serving.listing import Listing
+from unmask.serving.resident import LoadedModel, NativeResident
+from unmask.terms import NO_TIMEOUTS, Timeouts
+
+
+class NativeEntry(Entry):
+    """Loaded in an engine process of its own."""
+
+    def __init__(
+        self,
+        name: str,
+        options: EngineOptions,
+        checkpoint: Checkpoint,
+        card: ModelCard,
+        *,
+        max_waiting: int,
+        timeouts: Timeouts = NO_TIMEOUTS,
+        stay: Stay = Stay(),  # noqa: B008
+        defaults: GenerationParams = NOTHING_SAID,
+        aliases: Sequence[str] = (),
+    ) -> None:
+        """Raises what ``describe`` raises, and ``InvalidValueError`` for a context beyond the model's."""
+        spec = describe(checkpoint, attention=options.attention, adapted=options.adapter is not None)
+        length = context_length(spec, options.max_context)
+        super().__init__(
+            list(_listings(name, options, spec, card)),
+            size_bytes=engine_bytes(options, spec, card.parameters or 0, length),
+            stay=stay,
+            defaults=defaults,
+            aliases=aliases,
+        )
+        self._options = options
+        self._capacity = options.max_running + max_waiting
+        self._timeouts = timeouts
+
+    async def _load(self, progress: Progress) -> LoadedModel:
+        begun = time.monotonic()
+        engine = await ProcessEngine.launch(self._options, progress)
+        try:
+            prompts = await asyncio.to_thread(PromptEncoder, self._options.model, engine.model)
+            self.metrics.loaded(time.monotonic() - begun, lambda: engine.stats)
+            loaded = DiffusionModel(
+                engine,
+                prompts,
+                name=self.name,
+                metrics=self.metrics,
+                capacity=self._capacity,
+                timeouts=self._timeouts,
+            )
+        except BaseException:
+            await engine.close()
+            raise
+        return NativeResident(engine, loaded, self.defaults)
+
+
+def _listings(name: str, options: EngineOptions, spec: ModelSpec, card: ModelCard) -> Iterator[Listing]:
+    """What is known before the engine tells."""
+    for adapter in ("", *options.adapters):
+        info = model_info(
+            spec,
+            card.name or name,
+            max_context=options.max_context,
+            adapter=adapter,
+            parameters=card.parameters or 0,
+            service_classes=options.service_classes,
+        )
+        yield Listing(
+            name=f"{name}:{adapter}" if adapter else name,
+            created=int(time.time()),
+            lane=OWN_LANE,
+            paradigm="diffusion",
+            family=info.family,
+            parent=name if adapter else None,
+            context_length=info.context_length,
+            parameters=info.parameters,
+            size=card.weight_bytes or 0,
+            capabilities=("completion", "tools") if card.chat_template else ("completion",),
+            info=info,
+        )

@@ -1,0 +1,204 @@
+"""From what a server is started with to its house of models."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from unmask.checkpoints.directory import find_checkpoint
+from unmask.engine.free_memory import host_bytes
+from unmask.engine.options import EngineOptions
+from unmask.errors import InvalidValueError, UnmaskError
+from unmask.gateway.child import Child
+from unmask.gateway.config.appraisal import Appraisal, appraise
+from unmask.gateway.config.budget import MemoryBudget
+from unmask.gateway.config.config import Config
+from unmask.gateway.config.entries import COMMAND_LINE, entries
+from unmask.gateway.config.entry import Entry as Wanted
+from unmask.gateway.config.entry import LocalSource, RemoteSource
+from unmask.gateway.home import home
+from unmask.gateway.lane import Lane
+from unmask.gateway.lanes import known_lanes
+from unmask.gateway.llama_cpp import LlamaCppOptions, xllamacpp_plan
+from unmask.gateway.residency import ResidencyLimits
+from unmask.gateway.run_directory import RunDirectory
+from unmask.gateway.upstream.endpoint import Endpoint
+from unmask.models.card import ModelCard, Refusal
+from unmask.serving.entry import Entry, Stay
+from unmask.serving.house import House
+from unmask.serving.lane_entry import LaneEntry
+from unmask.serving.listing import Listing
+from unmask.serving.native_entry import NativeEntry
+from unmask.serving.settings import ServerSettings
+
+_USUAL_SHARE = MemoryBudget(share=0.9)  # of the memory that is free when the server starts
+_CHILD_BYTES = 100 * 2**20  # what llama.cpp has without a model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HousePlan:
+    """``models`` of the command line, those of ``config``, and the options of our own ``engine`` for all of them.
+
+    The adapters that ``engine`` has are those of the one model, if there is but one.
+    """
+
+    models: Sequence[str]
+    engine: EngineOptions
+    settings: ServerSettings
+    config: Config = field(default_factory=Config)
+
+    def open(self) -> House:
+        """The house. Raises why a model of the command line is not served, what a configuration has wrong, and
+        ``InsufficientMemoryError`` if models that shall stay do not fit.
+        """
+        wanted = self._wanted()
+        for asked in wanted:
+            if asked.origin == COMMAND_LINE and isinstance(asked.source, LocalSource):
+                find_checkpoint(asked.source.model)  # downloads a model of the hub
+        appraisals = appraise(wanted, known_lanes())
+        refused: dict[str, Refusal] = {}
+        made: list[Entry] = []
+        maker = _Maker(self, alone=len(appraisals) == 1)
+        for one in appraisals:
+            if one.lane is not None:
+                made.append(maker.make(one, one.lane))
+            elif one.refusal is not None:
+                if one.entry.origin == COMMAND_LINE:
+                    raise UnmaskError.from_code(one.refusal.code, one.refusal.message, one.refusal.remedy)
+                refused |= dict.fromkeys(one.entry.names, one.refusal)
+        if not made:
+            raise InvalidValueError("None of the models can be served.", hint="See 'unmask list'.", param="config")
+        return House(made, refused, self._limits(alone=len(made) == 1))
+
+    def _wanted(self) -> list[Wanted]:
+        wanted = entries(self.config, self.models)
+        named = self.settings.served_name
+        if named is None:
+            return wanted
+        if len(wanted) > 1:
+            raise InvalidValueError(
+                f"--served-model-name is for one model, and there are {len(wanted)}.",
+                hint="Name them in a configuration file (--config).",
+                param="served_model_name",
+            )
+        return [replace(wanted[0], name=named)]
+
+    def _limits(self, *, alone: bool) -> ResidencyLimits:
+        """One model takes what it takes; several share what is said, or what was free."""
+        free = host_bytes()
+        budget = self.config.memory_budget or (None if alone else _USUAL_SHARE)
+        memory = None if budget is None or (free is None and budget.amount is None) else budget.of(free or 0)
+        waiting = max(self.settings.max_waiting, 1)
+        return ResidencyLimits(memory_bytes=memory, max_resident=self.config.max_models, max_waiting=waiting)
+
+
+class _Maker:
+    """Makes the entries of a house; ``alone``: there is but one, which then stays."""
+
+    def __init__(self, plan: HousePlan, *, alone: bool) -> None:
+        self._plan = plan
+        self._alone = alone
+        self._directory: RunDirectory | None = None
+
+    def make(self, appraisal: Appraisal, lane: Lane) -> Entry:
+        wanted, card = appraisal.entry, appraisal.card
+        if isinstance(wanted.source, RemoteSource):
+            return self._remote(wanted, wanted.source, card)
+        if lane.kind == "unmask":
+            return self._native(wanted, wanted.source, card)
+        return self._child(wanted, card, lane)
+
+    def _stay(self, wanted: Wanted) -> Stay:
+        if self._alone:
+            return Stay(pinned=True, preload=True)
+        return Stay(idle_seconds=wanted.idle_seconds, pinned=wanted.pinned, preload=wanted.preload)
+
+    def _native(self, wanted: Wanted, source: LocalSource, card: ModelCard) -> Entry:
+        base, settings = self._plan.engine, self._plan.settings
+        if not self._alone:
+            base = replace(base, adapter=None, adapters={}, step_log=None)
+        return NativeEntry(
+            wanted.name,
+            wanted.own_engine(base),
+            find_checkpoint(source.model, download=False),
+            card,
+            max_waiting=settings.max_waiting,
+            timeouts=settings.timeouts,
+            stay=self._stay(wanted),
+            defaults=wanted.defaults,
+            aliases=wanted.aliases,
+        )
+
+    def _child(self, wanted: Wanted, card: ModelCard, lane: Lane) -> Entry:
+        options = wanted.llama_cpp(LlamaCppOptions(context=min(card.context_length or 4096, 4096)))
+        assert card.path is not None, "it was found"
+        plan = xllamacpp_plan(Path(card.path), wanted.name, options)
+        directory = self._run_directory()
+
+        async def connect() -> tuple[Endpoint, Child]:
+            child = await Child.start(plan, directory)
+            url = f"{child.url}/v1"
+            endpoint = Endpoint(lane=lane.name, kind="llama.cpp", base_url=url, model=wanted.name, key=child.secret)
+            return endpoint, child
+
+        tokens = options.slots * options.context
+        size = _CHILD_BYTES + (card.weight_bytes or 0) + tokens * (card.kv_bytes_per_token or 0)
+        return LaneEntry(
+            _listing(wanted, card, lane.name),
+            connect,
+            capacity=options.slots + self._plan.settings.max_waiting,
+            timeouts=self._plan.settings.timeouts,
+            size_bytes=size,
+            stay=self._stay(wanted),
+            defaults=wanted.defaults,
+            aliases=wanted.aliases,
+        )
+
+    def _remote(self, wanted: Wanted, source: RemoteSource, card: ModelCard) -> Entry:
+        endpoint = Endpoint(
+            lane="remote",
+            kind="remote",
+            base_url=source.url,
+            model=source.model,
+            key=os.environ.get(source.api_key_env or "", ""),
+            snapshots=source.diffusing,
+            context_length=wanted.context,
+        )
+
+        async def connect() -> tuple[Endpoint, None]:
+            return endpoint, None
+
+        return LaneEntry(
+            _listing(wanted, card, "remote"),
+            connect,
+            capacity=self._plan.engine.max_running + self._plan.settings.max_waiting,
+            timeouts=self._plan.settings.timeouts,
+            stay=Stay(),
+            defaults=wanted.defaults,
+            aliases=wanted.aliases,
+        )
+
+    def _run_directory(self) -> RunDirectory:
+        """The folder of children, rid of those that a killed server has left."""
+        if self._directory is None:
+            self._directory = RunDirectory(self._plan.config.log_dir or home() / "run")
+            self._directory.sweep()
+        return self._directory
+
+
+def _listing(wanted: Wanted, card: ModelCard, lane: str) -> Listing:
+    return Listing(
+        name=wanted.name,
+        created=int(time.time()),
+        lane=lane,
+        paradigm=card.paradigm,
+        family=card.architecture or card.name or wanted.name,
+        context_length=wanted.context or card.context_length or 0,
+        parameters=card.parameters or 0,
+        size=card.weight_bytes or 0,
+        precision=card.quantization or "",
+        capabilities=("completion", "tools"),
+    )

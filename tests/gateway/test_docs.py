@@ -1,0 +1,36 @@
+"""The page on the gateway and the code say the same."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from tests.gateway.world import World, closed_loop
+from tests.test_docs import DOCS, cells_under, quoted
+from unmask.gateway.residency import Residency, ResidencyLimits
+
+PAGE = (DOCS / "gateway.md").read_text()
+
+
+def test_the_limits_on_loaded_models_are_described_with_their_defaults():
+    rows = cells_under(PAGE, "limit | default | meaning")
+    told = {quoted(name)[0]: None if default == "none" else float(default) for name, default, _ in rows}
+    assert told == asdict(ResidencyLimits())
+
+
+class _NoTurns(Residency):
+    def _turn_ends(self, model):
+        return 0.0
+
+
+def test_what_turns_are_said_to_save():
+    figures = []
+    for kind in (Residency, _NoTurns):
+        residency = kind(ResidencyLimits(memory_bytes=10))
+        for name in "ab":
+            residency.add(name, size_bytes=8, idle_seconds=None)
+        world = World(residency, {"a": 2.0, "b": 2.0})
+        for name in "aabb":
+            closed_loop(world, name, seconds=0.3, until=1000.0)
+        world.run(until=1000.0)
+        figures.append(f"{len(world.order)} loads and {len(world.waits):,} answers")
+    assert f"that makes {figures[0]}. Without turns it would be {figures[1]}." in PAGE

@@ -1,0 +1,189 @@
+"""The real thing: llama.cpp's server answers chats, is left, and is given a model that it cannot serve."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from tests.gateway.upstream.fake import HI, answers, chat, endpoint, opened
+from unmask.answers.chat import Continuation
+from unmask.answers.tools import Tool, ToolChoice
+from unmask.errors import ContextLengthError, InvalidValueError, LaneKeyError, ModelUnsupportedEngineError
+from unmask.params import GenerationParams
+
+CITY = {"type": "object", "properties": {"city": {"enum": ["Paris", "Rome"]}}, "required": ["city"]}
+SECRET = "sk-child"
+BEARER = {"Authorization": f"Bearer {SECRET}"}
+OPTIONS = ("--alias", "m", "--host", "127.0.0.1", "--port", "0", "--ctx-size", "1024", "--parallel", "2",
+           "--threads", "1", "--threads-batch", "1")  # fmt: skip
+
+
+@contextmanager
+def served(model: Path, log: Path) -> Iterator[str]:
+    """llama.cpp's server with ``model``, in a process of its own; where it listens."""
+    pytest.importorskip("xllamacpp", reason="llama.cpp is not installed; install unmask[llamacpp]")
+    own = {"OMP_WAIT_POLICY": "passive", "LLAMA_API_KEY": SECRET, "LLAMA_ARG_CACHE_RAM": "64"}
+    program = [sys.executable, "-m", "unmask.gateway.xllamacpp_server", "--model", str(model), *OPTIONS]
+    with log.open("w") as sink:
+        process = subprocess.Popen(program, stdout=sink, stderr=sink, env=os.environ | own)
+    try:
+        yield _address(process, log)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _address(process: subprocess.Popen[bytes], log: Path) -> str:
+    latest = time.monotonic() + 60
+    while time.monotonic() < latest and process.poll() is None:
+        if found := re.search(r"ready on (\S+)", log.read_text()):
+            return found.group(1)
+        time.sleep(0.05)
+    raise AssertionError(f"llama.cpp did not start: {log.read_text()[-2000:]}")
+
+
+@pytest.fixture(scope="module")
+def lane(smollm2: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with served(smollm2, tmp_path_factory.mktemp("llama") / "log") as url:
+        yield url
+
+
+async def ask(url: str, question, **more):
+    async with opened(endpoint(f"{url}/v1", "llama.cpp", key=SECRET, **more)) as upstream:
+        return await answers(upstream.chat(question))
+
+
+async def whole(url: str, **body) -> dict:
+    """What the server says itself when it does not stream."""
+    body = {"messages": HI, "temperature": 0, **body}
+    where = f"{url}/v1/chat/completions"
+    async with aiohttp.ClientSession(headers=BEARER) as session, session.post(where, json=body) as response:
+        return await response.json()
+
+
+async def test_streamed_and_whole_are_the_same(lane):
+    own = await whole(lane, max_tokens=12)
+    found = (await ask(lane, chat(max_tokens=12, temperature=0)))[0]
+    assert found.content == own["choices"][0]["message"]["content"]
+    assert found.finish == own["choices"][0]["finish_reason"]
+    completion = found.completion
+    assert completion.prompt_tokens == own["usage"]["prompt_tokens"]
+    assert completion.completion_tokens == own["usage"]["completion_tokens"]
+    assert not completion.estimated
+    assert 0 < completion.stats.queued <= completion.stats.first_block <= completion.stats.total
+
+
+async def test_a_stop_string_is_told_and_counted(lane):
+    full = (await ask(lane, chat(max_tokens=12, temperature=0)))[0]
+    stop = full.content[8:12]
+    found = (await ask(lane, chat(max_tokens=12, temperature=0, stop=(stop,))))[0]
+    assert found.content == full.content[: full.content.index(stop)]
+    assert (found.finish, found.completion.stopped_by) == ("stop", stop)
+    assert 0 < found.completion.completion_tokens < full.completion.completion_tokens
+
+
+async def test_copies_differ_by_their_seeds(lane):
+    question = chat(max_tokens=8, temperature=1.5, seed=1, copies=2)
+    first, second = [[one.content for one in await ask(lane, question)] for _ in range(2)]
+    assert first == second
+    assert first[0] != first[1]
+
+
+async def test_a_demanded_call_fits_its_schema(lane):
+    tools = [Tool("weather", "Tells the weather.", CITY), Tool("news", "Tells the news.", CITY)]
+    question = chat(max_tokens=80, temperature=0, tools=tools, choice=ToolChoice("named", "weather"))
+    found = (await ask(lane, question))[0]
+    assert found.finish == "tool_calls"
+    (call,) = found.tool_calls
+    assert (call.name, json.loads(call.arguments)["city"] in ("Paris", "Rome")) == ("weather", True)
+
+
+async def test_tools_that_the_template_does_not_show(lane):
+    """SmolLM2's shows none, which the server says; so they are spelled out, and a demand is kept all the same."""
+    async with opened(endpoint(f"{lane}/v1", "llama.cpp", key=SECRET)) as upstream:
+        await upstream.learn()
+        known = upstream.endpoint
+        assert (known.tools, known.context_length, known.variables >= {"messages"}) == (False, 512, True)
+        tools = [Tool("weather", "Tells the weather.", CITY)]
+        asked = chat(max_tokens=80, temperature=0, tools=tools)
+        plain = (await answers(upstream.chat(chat(max_tokens=80, temperature=0))))[0]
+        told = (await answers(upstream.chat(asked)))[0]
+        assert told.completion.prompt_tokens > plain.completion.prompt_tokens + 50
+        demanded = (await answers(upstream.chat(replace(asked, choice=ToolChoice("required")))))[0]
+        assert [call.name for call in demanded.tool_calls] == ["weather"]
+
+
+async def test_forms(lane):
+    found = (await ask(lane, chat(max_tokens=20, temperature=0, choices=("yes", 'a "no"'))))[0]
+    assert found.content in ("yes", 'a "no"')
+    found = (await ask(lane, chat(max_tokens=60, temperature=0, json_schema=CITY)))[0]
+    assert json.loads(found.content)["city"] in ("Paris", "Rome")
+
+
+async def test_a_begun_answer_goes_on(lane):
+    found = (await ask(lane, chat(max_tokens=6, temperature=0, prefill="Sure, the")))[0]
+    assert found.content
+    assert not found.content.startswith("Sure")
+
+
+async def test_log_probabilities(lane):
+    async with opened(endpoint(f"{lane}/v1", "llama.cpp", key=SECRET)) as upstream:
+        request = upstream.chat(chat(max_tokens=4, temperature=0, logprobs=2))
+        found = (await answers(request))[0]
+        assert "".join(request.cells.spell(one.token_id)[0] for one in found.logprobs) == found.content
+        assert all(len(one.alternatives) == 2 and one.logprob == one.alternatives[0][1] for one in found.logprobs)
+        params = GenerationParams(max_tokens=2, logprobs=0)
+        for prompts in ({"texts": ["The capital of France is", "One, two,"]}, {"ids": [[504, 3575]]}):
+            found = await answers(upstream.complete(Continuation(params=params, **prompts)))
+            assert all(len(one.logprobs) == 2 and not one.logprobs[0].alternatives for one in found)
+
+
+async def test_what_does_not_fit(lane):
+    with pytest.raises(ContextLengthError, match=r"my-lane.*context"):
+        await ask(lane, chat([{"role": "user", "content": "word " * 3000}]))
+    with pytest.raises(InvalidValueError, match="nonsense"):
+        await ask(lane, chat(json_schema={"type": "nonsense"}))
+
+
+async def test_left_alone_it_is_idle_at_once(lane):
+    async with (
+        opened(endpoint(f"{lane}/v1", "llama.cpp", key=SECRET)) as upstream,
+        aiohttp.ClientSession(headers=BEARER) as session,
+    ):
+        with upstream.chat(chat(max_tokens=500, ignore_eos=True)) as request:
+            await request.next()
+            assert await _busy(session, lane) == 1
+        started = time.monotonic()
+        while await _busy(session, lane):
+            assert time.monotonic() - started < 2, "it goes on"
+            await asyncio.sleep(0.01)
+
+
+async def _busy(session: aiohttp.ClientSession, url: str) -> int:
+    async with session.get(f"{url}/slots") as response:
+        return sum(slot["is_processing"] for slot in await response.json())
+
+
+async def test_another_key_is_no_fault_of_the_clients(lane):
+    async with opened(endpoint(f"{lane}/v1", "llama.cpp", key="sk-other")) as upstream:
+        with pytest.raises(LaneKeyError, match="my-lane"):
+            await answers(upstream.chat(chat()))
+
+
+async def test_a_diffusion_model_is_taught_about(golden, tmp_path):
+    teaching = pytest.raises(ModelUnsupportedEngineError, match="one token after another")
+    with served(golden / "gguf" / "llada-q8_0.gguf", tmp_path / "log") as url, teaching as caught:
+        await ask(url, chat(max_tokens=4))
+    assert "unmask" in caught.value.hint
