@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Models = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[MODEL...]", help="As of serve, beside those of the file.", autocompletion=complete_models),
+    typer.Argument(metavar="MODEL", help="As of serve, beside those of the file.", autocompletion=complete_models),
 ]
 LaneName = Annotated[
     str | None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import assume, given, settings
@@ -46,6 +46,26 @@ def test_what_is_not_said_is_filled_in():
 def test_a_rule_and_its_options_belong_together(params, defaults, rule, threshold):
     found = filled(params, defaults)
     assert (found.rule, found.threshold, found.temperature) == (rule, threshold, defaults.temperature)
+
+
+@pytest.mark.parametrize("constraint", [{"regex": "a"}, {"choices": ("a",)}, {"json_schema": {}}, {"template": "a"}])
+def test_what_says_where_an_answer_ends_goes_without_other_ends(constraint):
+    defaults = GenerationParams(stop=("x",), end_tokens="never", min_tokens=9, temperature=0.5)
+    assert filled(GenerationParams(**constraint), defaults) == GenerationParams(**constraint, temperature=0.5)
+
+
+@pytest.mark.parametrize(
+    ("request_", "rule"),
+    [
+        (GenerationParams(cache="delayed"), "saber"),
+        (GenerationParams(cfg_scale=1.0), "wino"),
+        (GenerationParams(lookahead=2), "klass"),
+        (GenerationParams(end_tokens="last"), "sequential"),
+        (GenerationParams(service_class="relaxed"), "factor"),
+    ],
+)
+def test_a_rule_that_the_request_does_not_go_with_is_left_out(request_, rule):
+    assert filled(request_, GenerationParams(rule=rule, top_k=3)) == replace(request_, top_k=3)
 
 
 VALUES = {
