@@ -11,6 +11,7 @@ from fastapi import Depends, Request
 from unmask.serving.connection import unless_disconnected
 from unmask.serving.house import House
 from unmask.serving.model import Model
+from unmask.shown import cut, printable
 
 
 class RequestModels:
@@ -20,6 +21,7 @@ class RequestModels:
         self.house: House = request.app.state.house
         self._receive = request.receive
         self._held = held
+        self._wanted: str | None = None
 
     async def find(self, name: str | None) -> Model:
         """The model called ``name``, waited for if it is not loaded; None means the first one.
@@ -27,7 +29,20 @@ class RequestModels:
         To be asked once the request's body is known to be right: a model is not loaded for one that is refused. Raises
         ``ModelNotFoundError``, what loading raises, or ``ClientDisconnect``.
         """
-        return await unless_disconnected(self._receive, self._held.enter_async_context(self.house.hold(name)))
+        self._wanted = self.house.show(self.house.names[0] if name is None else name).name
+        try:
+            return await unless_disconnected(self._receive, self._held.enter_async_context(self.house.hold(name)))
+        finally:
+            self._wanted = None
+
+    def waiting_for(self) -> str:
+        """What ``find`` waits for, in one line of words; "" if it does not."""
+        if self._wanted is None:
+            return ""
+        name, share = printable(cut(self._wanted)), self.house.loading(self._wanted)
+        if share is None:
+            return f"waiting for {name}"
+        return f"loading {name} {share * 100:.0f} %" if share else f"loading {name}"
 
 
 async def _of_request(request: Request) -> AsyncIterator[RequestModels]:
