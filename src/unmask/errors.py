@@ -109,6 +109,13 @@ class ModelNotFoundError(UnmaskError):
     status = 404
 
 
+class RequestNotFoundError(UnmaskError):
+    """The server's journal holds no request of that id: it is unknown, too old, or from before the last start."""
+
+    code = "request_not_found"
+    status = 404
+
+
 class ResponseNotFoundError(UnmaskError):
     """The response asked for is not kept here: unknown, deleted, too old, or somebody else's."""
 
@@ -378,6 +385,13 @@ class NotServedError(UnmaskError):
 
     code = "not_served"
     status = 501
+
+
+class ServerUnreachableError(UnmaskError):
+    """No Unmask server answers at the address that a command asks."""
+
+    code = "server_unreachable"
+    status = 503
 
 
 class PortBusyError(UnmaskError):

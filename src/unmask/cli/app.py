@@ -9,9 +9,13 @@ import typer
 from unmask import __version__
 from unmask.cli.inspect import inspect
 from unmask.cli.keys import app as keys
+from unmask.cli.logs import logs
+from unmask.cli.ps import ps
 from unmask.cli.run import run
 from unmask.cli.serve import serve
 from unmask.cli.simulate import simulate
+from unmask.cli.stop import stop
+from unmask.cli.why import why
 
 app = typer.Typer(
     help="Serve diffusion language models.",
@@ -23,6 +27,8 @@ app.command()(serve)
 app.command()(run)
 app.command()(inspect)
 app.command()(simulate)
+for verb in (ps, stop, logs, why):
+    app.command()(verb)
 app.add_typer(keys, name="keys")
 
 

@@ -13,8 +13,10 @@ from unmask.answers.cells import Cells
 from unmask.errors import QueueTimeoutError
 from unmask.events import RequestStats
 from unmask.metrics import Metrics
+from unmask.serving.extension import GenerationReport
 from unmask.serving.ledger import current_ledger
 from unmask.serving.places import Places
+from unmask.serving.trace import current_trace
 
 
 class Admission(abc.ABC):
@@ -83,6 +85,9 @@ class Admission(abc.ABC):
     async def next(self) -> tuple[int, AnswerDelta]:
         """The next delta, waited for, and its request's number. May be cancelled and called again."""
         number, delta = await self._next()
+        trace = current_trace()
+        if delta.parts:
+            trace.part()
         self._unfinished[number] = delta.stats
         if delta.frame is not None:
             self._metrics.frame()
@@ -92,6 +97,7 @@ class Admission(abc.ABC):
             self._metrics.finished(ended.finish_reason, delta.stats, ended.completion_tokens)
             current_ledger().ended(ended.finish_reason, ended.prompt_tokens, ended.completion_tokens)
             self._places.finished()
+            trace.answered(GenerationReport.of(ended))
         return number, delta
 
     async def answers(self) -> list[Answer]:

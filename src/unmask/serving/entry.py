@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from unmask.events import EngineStats
 from unmask.gateway.config.entry import NOTHING_SAID
@@ -30,8 +31,10 @@ class Entry(abc.ABC):
     """The model called ``listings[0].name``; further ``listings`` are what adapters make of it.
 
     ``size_bytes``: what it takes when it is loaded. ``defaults`` are for requests that say nothing. ``aliases``: other
-    names of it. ``metrics`` outlive its loads.
+    names of it. ``metrics`` outlive its loads. ``log``: where the child that serves it writes, if one does.
     """
+
+    log: Path | None = None
 
     def __init__(
         self,

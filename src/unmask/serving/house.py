@@ -136,12 +136,14 @@ class House:
         """Where each model is in its life, and who uses it."""
         return self._supervisor.states()
 
-    def _state(self, entry: Entry) -> ModelState:
-        return self.states()[self.entries.index(entry)]
-
     def residents(self) -> list[tuple[Entry, ModelState]]:
         """The same, with what is known of each."""
         return list(zip(self.entries, self.states(), strict=True))
+
+    def resident(self, name: str) -> tuple[Entry, ModelState]:
+        """The same of one. Raises ``ModelNotFoundError``, or why it was refused."""
+        entry, _ = self._find(name)
+        return entry, self._supervisor.state(entry.name)
 
     def loaded(self, name: str) -> LoadedModel | None:
         """What holds the model called ``name``, if it was ever loaded; it may be dead."""
@@ -153,7 +155,7 @@ class House:
         Raises ``ModelNotFoundError``, or why it was refused.
         """
         entry, _ = self._find(name)
-        before = self._state(entry)
+        before = self._supervisor.state(entry.name)
         self._stopped.setdefault(entry.name, asyncio.Event())
         await self._supervisor.stop(entry.name)
         return before
@@ -163,8 +165,8 @@ class House:
             yield entry.labels, entry.metrics
 
     def check_ready(self) -> None:
-        """Raises ``ShuttingDownError``, or ``EngineUnavailableError`` unless all pinned models are there, or were stopped
-        by somebody who wanted it.
+        """Raises ``ShuttingDownError``, or ``EngineUnavailableError`` unless all pinned models are there, but for those
+        that somebody has stopped.
         """
         if self.stopping:
             raise ShuttingDownError

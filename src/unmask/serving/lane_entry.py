@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from pathlib import Path
 
 from unmask.gateway.child import Child
 from unmask.gateway.config.entry import NOTHING_SAID
@@ -39,8 +40,10 @@ class LaneEntry(Entry):
         stay: Stay = Stay(),  # noqa: B008
         defaults: GenerationParams = NOTHING_SAID,
         aliases: Sequence[str] = (),
+        log: Path | None = None,
     ) -> None:
         super().__init__([listing], size_bytes=size_bytes, stay=stay, defaults=defaults, aliases=aliases)
+        self.log = log
         self._connect = connect
         self._capacity = capacity
         self._timeouts = timeouts

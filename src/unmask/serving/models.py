@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Annotated
@@ -11,6 +12,7 @@ from fastapi import Depends, Request
 from unmask.serving.connection import unless_disconnected
 from unmask.serving.house import House
 from unmask.serving.model import Model
+from unmask.serving.trace import current_trace
 from unmask.shown import cut, printable
 
 
@@ -29,11 +31,17 @@ class RequestModels:
         To be asked once the request's body is known to be right: a model is not loaded for one that is refused. Raises
         ``ModelNotFoundError``, what loading raises, or ``ClientDisconnect``.
         """
-        self._wanted = self.house.show(self.house.names[0] if name is None else name).name
+        trace, since = current_trace(), time.time()
+        trace.asked(name)
+        listing = self.house.show(self.house.names[0] if name is None else name)
+        _, before = self.house.resident(listing.name)
+        trace.wants(listing, before)
+        self._wanted = listing.name
         try:
             return await unless_disconnected(self._receive, self._held.enter_async_context(self.house.hold(name)))
         finally:
             self._wanted = None
+            trace.waited(since, before, self.house.resident(listing.name)[1])
 
     def waiting_for(self) -> str:
         """What ``find`` waits for, in one line of words; "" if it does not."""

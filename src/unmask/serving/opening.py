@@ -155,6 +155,7 @@ class _Maker:
             stay=self._stay(wanted),
             defaults=wanted.defaults,
             aliases=wanted.aliases,
+            log=directory.log_path(wanted.name),
         )
 
     def _remote(self, wanted: Wanted, source: RemoteSource, card: ModelCard) -> Entry:

@@ -16,6 +16,7 @@ from unmask.answers.answer import AnswerDelta
 from unmask.serving.admission import Admission
 from unmask.serving.connection import unless_disconnected
 from unmask.serving.errors import Problem
+from unmask.serving.trace import current_trace
 
 EVENT_STREAM = "text/event-stream"
 COMMENT = b": keep-alive\n\n"  # an event without data would crash client libraries
@@ -99,11 +100,13 @@ class EventStream(Response):
         except ClientDisconnect:
             if not self._started:
                 raise
+            current_trace().left()
             return
         except Exception as error:
             if not self._started:
                 raise
             problem = Problem.of(error)
+            current_trace().failed(problem.code, problem.message)
             await _send(send, self._kind.refuse(problem) if begun is None else begun.encoder.fail(problem))
         await _send(send, b"", more=False)
 
