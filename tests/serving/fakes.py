@@ -91,12 +91,13 @@ class FakeServer:
     responses: ResponseStore = field(repr=False)
 
 
+PINNED = Stay(pinned=True, preload=True)
+
+
 class LoadedEntry(Entry):
     """A model that is there already, whatever its engine says."""
 
-    def __init__(
-        self, engine: ScriptedEngine, capacity: int = 8, stay: Stay = Stay(pinned=True, preload=True)
-    ) -> None:
+    def __init__(self, engine: ScriptedEngine, capacity: int = 8, stay: Stay = PINNED) -> None:
         self.prompts = PromptEncoder(EMBEDDED_MODEL, MODEL)
         metrics = Metrics(EMBEDDED_MODEL, MODEL.family, "diffusion", lambda: engine.stats)
         self.model = DiffusionModel(engine, self.prompts, name=EMBEDDED_MODEL, metrics=metrics, capacity=capacity)

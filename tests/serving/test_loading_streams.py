@@ -88,11 +88,15 @@ async def test_a_failure_before_the_stream_is_an_http_error(path, entry):
 
 @pytest.mark.parametrize("path", PATHS)
 async def test_a_failure_after_it_began_is_an_event(path, entry):
-    async with listening(House([entry]), keep_alive_seconds=SILENCE) as url, aiohttp.ClientSession(url) as http:
-        async with asyncio.timeout(20), http.post(path, json=BODIES[path]) as response:
-            assert response.status == 200
-            entry.outcome.set_exception(BROKEN)
-            body = (await response.read()).decode()
+    async with (
+        listening(House([entry]), keep_alive_seconds=SILENCE) as url,
+        aiohttp.ClientSession(url) as http,
+        asyncio.timeout(20),
+        http.post(path, json=BODIES[path]) as response,
+    ):
+        assert response.status == 200
+        entry.outcome.set_exception(BROKEN)
+        body = (await response.read()).decode()
     assert "[DONE]" not in body
     error = json.loads(body.rstrip("\n").rpartition("data: ")[2])
     told = {"code": BROKEN.code, "param": None}
@@ -110,10 +114,14 @@ async def test_a_failure_after_it_began_is_an_event(path, entry):
 @pytest.mark.parametrize("path", PATHS)
 async def test_a_full_queue_after_it_began_is_an_event_too(path):
     entry = SlowEntry(ScriptedEngine(), capacity=0)
-    async with listening(House([entry]), keep_alive_seconds=SILENCE) as url, aiohttp.ClientSession(url) as http:
-        async with asyncio.timeout(20), http.post(path, json=BODIES[path]) as response:
-            entry.outcome.set_result(None)
-            assert '"queue_full"' in await response.text()
+    async with (
+        listening(House([entry]), keep_alive_seconds=SILENCE) as url,
+        aiohttp.ClientSession(url) as http,
+        asyncio.timeout(20),
+        http.post(path, json=BODIES[path]) as response,
+    ):
+        entry.outcome.set_result(None)
+        assert '"queue_full"' in await response.text()
 
 
 async def test_official_clients_are_not_disturbed(entry):

@@ -12,10 +12,11 @@ from starlette.responses import Response
 from unmask.errors import InvalidValueError, NotServedError, RequestNotFoundError
 from unmask.gateway.log_tail import LogPiece, read_since, read_tail
 from unmask.serving.body import json_response
+from unmask.serving.connection import unless_disconnected
 from unmask.serving.description import responses
 from unmask.serving.dialects.openai_common.envelope import ErrorEnvelope
 from unmask.serving.journal import Journal, RequestRecord
-from unmask.serving.models import Models, Served
+from unmask.serving.models import Served
 from unmask.serving.operation.told import tell, tell_all
 from unmask.serving.operation.wire import (
     LogQuery,
@@ -43,10 +44,15 @@ async def list_models(house: Served) -> Response:
 
 @router.post("/unmask/models/{name:path}/load", responses=responses(ErrorEnvelope, ModelTold))
 @needs("manage")
-async def load_model(name: str, models: Models) -> Response:
+async def load_model(name: str, request: Request, house: Served) -> Response:
     """Load a model, and answer once it is there. It stays as if it had been used now."""
-    await models.find(name)
-    return json_response(tell(models.house, name))
+
+    async def load() -> None:
+        async with house.hold(name):
+            pass
+
+    await unless_disconnected(request.receive, load())
+    return json_response(tell(house, name))
 
 
 @router.post("/unmask/models/{name:path}/stop", responses=responses(ErrorEnvelope, Stopped))
