@@ -357,3 +357,24 @@ class InvalidKeyFileError(UnmaskError):
 
     code = "invalid_key_file"
     status = 500
+
+
+class InvalidEngineRegistryError(UnmaskError):
+    """The file of engines cannot be read or written, or does not hold engines as `unmask engine` writes them."""
+
+    code = "invalid_engine_registry"
+    status = 500
+
+
+class EngineUnusableError(UnmaskError):
+    """The program given is no engine that Unmask can start, or it does not run on this machine."""
+
+    code = "engine_unusable"
+    status = 400
+
+
+class EngineBuildError(UnmaskError):
+    """An engine could not be built or installed: a tool is missing, or the build failed."""
+
+    code = "engine_build_failed"
+    status = 500

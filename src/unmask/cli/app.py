@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from unmask import __version__
+from unmask.cli.engine import app as engine
 from unmask.cli.inspect import inspect
 from unmask.cli.keys import app as keys
 from unmask.cli.run import run
@@ -24,6 +25,7 @@ app.command()(run)
 app.command()(inspect)
 app.command()(simulate)
 app.add_typer(keys, name="keys")
+app.add_typer(engine, name="engine")
 
 
 def _version(wanted: bool) -> None:
