@@ -8,5 +8,6 @@ import runpy
 import sys
 
 if __name__ == "__main__":  # SGLang starts processes that import this file anew
+    sys.path.pop(0)  # the folder of this file, where the names of other modules are
     sys.argv += ["--api-key", os.environ.pop("SGLANG_API_KEY")]
     runpy.run_module("sglang.launch_server", run_name="__main__", alter_sys=True)
