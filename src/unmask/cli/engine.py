@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -61,7 +63,11 @@ def add(
         _register(name, kind, path.expanduser().absolute(), "a path")  # type: ignore[arg-type]
     elif install:
         assert package is not None
-        _register(name, *install_engine(package, _folder(name), _say))
+        try:
+            _register(name, *install_engine(package, _folder(name), _say))
+        except BaseException:  # an interrupt, too, leaves nothing behind
+            shutil.rmtree(_folder(name), ignore_errors=True)
+            raise
     else:
         assert package is not None
         _register(name, *installed_engine(package))
@@ -87,8 +93,6 @@ def list_engines(json: options.Json = False) -> None:
 @app.command()
 def remove(name: Name) -> None:
     """Forget an engine; what --install or build made for it is deleted, and nothing else."""
-    import shutil
-
     from unmask.gateway.engine_registry import RegistryFile
 
     with RegistryFile().changing() as changes:
@@ -151,8 +155,6 @@ def _store(engine: Engine) -> None:
 
 def _check_free(name: str) -> None:
     """Raise ``InvalidValueError`` unless an engine may be called ``name``."""
-    import re
-
     from unmask.errors import InvalidValueError
     from unmask.gateway.engine import NAME
     from unmask.gateway.engine_registry import RESERVED, RegistryFile

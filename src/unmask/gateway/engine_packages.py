@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 from unmask.errors import EngineUnusableError, InvalidValueError
@@ -52,9 +53,12 @@ def install_engine(package: str, folder: Path, say: Say) -> tuple[EngineKind, Pa
     parts = _REQUIREMENT.fullmatch(package)
     if parts is None:
         raise InvalidValueError(f"{package!r} is no package of PyPI.", hint="Give NAME or NAME==VERSION.")
-    run_tool([sys.executable, "-m", "venv", "--clear", str(folder)], say, "Making an environment")
     python = folder / "bin" / "python"
-    run_tool([str(python), "-m", "pip", "install", "--disable-pip-version-check", package], say, "Installing")
+    own_pip = find_spec("pip") is not None  # else the environment gets one, which takes longer
+    environment = [sys.executable, "-m", "venv", "--clear", *(["--without-pip"] if own_pip else []), str(folder)]
+    run_tool(environment, say, "Making an environment")
+    pip = [sys.executable, "-m", "pip", "--python", str(python)] if own_pip else [str(python), "-m", "pip"]
+    run_tool([*pip, "install", "--disable-pip-version-check", package], say, "Installing")
     if kind := _python_kind(parts[1]):
         return kind, python, f"PyPI package {package}, installed by Unmask"
     program = _server(_of_python(str(python), parts[1]))
