@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.conftest import ROOT
 from unmask.gateway.mainline import LOADED_NOT_SERVED, MAINLINE
 
-RELEASED = tuple(sorted(MAINLINE | LOADED_NOT_SERVED))
+RELEASED = ("llama", *sorted((MAINLINE | LOADED_NOT_SERVED) - {"llama"}))
 SERVER = b"/v1/completions"
 CANVASES = b"block-diffusion\0generation_type\0/v1/completions"
 WORKER = b"READY %d\n\0ERR badreq"

@@ -76,6 +76,13 @@ def test_what_has_no_table(file, data):
     assert architectures_in(file(data)) == frozenset()
 
 
+def test_words_before_the_table_are_none_of_it(file):
+    assert architectures_in(file(b"\0unknown\0vulkan" + table(*RELEASED))) == set(RELEASED)
+    run = b"".join(name.encode() + b"\0" for name in (*RELEASED, "(unknown)"))
+    assert architectures_in(file(b"\0unknown\0token_embd.weighclip\0" + run)) == set(RELEASED)
+    assert architectures_in(file(b"\0%s\0unknown\0" + run)) == set(RELEASED)
+
+
 def test_another_table_before_it_is_passed_over(file):
     assert architectures_in(file(table("one", "two") + bytes(100) + table(*RELEASED))) == set(RELEASED)
 

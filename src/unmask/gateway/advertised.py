@@ -12,7 +12,8 @@ Speaks = Literal["tokens", "canvases", "logits"]  # what a program of llama.cpp 
 
 # In llama.cpp's table, and no models that write one token after another: projectors, encoders, makers of sound, drafts.
 _NOT_TEXT = ENCODER_ARCHITECTURES | {
-    "clip", "gemma-embedding2", "t5", "wavtokenizer-dec", "gemma4-assistant", "qwen3tts", "pockettts",
+    "clip", "gemma-embedding2", "t5", "wavtokenizer-dec", "gemma4-assistant", "dflash", "eagle3", "qwen3tts",
+    "pockettts",
 }  # fmt: skip
 # What the programs for diffusion in llama.cpp's pull requests 24423 and 24427 decode; they take no other.
 _DECODED_ON_CANVASES = frozenset({"diffusion-gemma", "diffusiongemma"})

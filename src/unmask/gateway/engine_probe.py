@@ -44,7 +44,8 @@ def probe(kind: EngineKind, program: Path) -> tuple[EngineKind, Probed]:
 
 def _probe_llama_cpp(program: Path) -> tuple[EngineKind, Probed]:
     files = linked_files(program)
-    names = next(filter(None, map(_names, files)), frozenset())
+    likely_first = sorted(files, key=lambda file: "llama" not in file.name)
+    names = next(filter(None, map(_names, likely_first)), frozenset())
     if not names:
         raise EngineUnusableError(
             f"{program} is no program of llama.cpp: neither it nor its libraries hold a table of architectures.",

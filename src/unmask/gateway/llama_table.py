@@ -18,6 +18,7 @@ from unmask.gateway.mainline import LOADED_NOT_SERVED, MAINLINE
 
 _END = b"\0(unknown)\0"
 _NAME = re.compile(rb"[a-z][a-z0-9_-]{0,31}")
+_FIRST = b"llama"  # of the table, but for "clip"
 _LONGEST_RUN = 2**16  # bytes
 _NEARBY = 2**22  # bytes; constants of one program are together
 _LEAST = 8  # names of released llama.cpp that make a run of words its table
@@ -34,22 +35,25 @@ def mapped(path: Path) -> Iterator[mmap.mmap]:
 def architectures_in(path: Path) -> frozenset[str]:
     """The names in the table of the program or library at ``path``; empty if it has none. Raises as ``mapped``."""
     with mapped(path) as memory:
-        at = -1
+        at, seen = -1, False
         while (at := memory.find(_END, at + 1)) >= 0:
             run = _run_before(memory, at)
             if len(run & MAINLINE) >= _LEAST:
                 return run | _nearby(memory, at, MAINLINE - run)
-        return _scattered(memory)
+            seen = True
+        return _scattered(memory) if seen else frozenset()
 
 
 def _run_before(memory: mmap.mmap, end: int) -> frozenset[str]:
-    """The names that stand before ``end``, one after the other."""
-    found = []
+    """The names that stand before ``end``, one after the other; other words may stand before them."""
+    found: list[str] = []
     words = memory[max(0, end - _LONGEST_RUN) : end].split(b"\0")
     for word in reversed(words[1:]):  # the first may have lost its beginning
         if word and not _NAME.fullmatch(word):
             break
         found.append(word.decode())
+        if word == _FIRST:
+            break
     return frozenset(filter(None, found))
 
 
