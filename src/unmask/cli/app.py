@@ -7,8 +7,11 @@ from typing import Annotated
 import typer
 
 from unmask import __version__
+from unmask.cli.doctor import doctor
+from unmask.cli.engine import app as engine
 from unmask.cli.inspect import inspect
 from unmask.cli.keys import app as keys
+from unmask.cli.list_models import list_models
 from unmask.cli.logs import logs
 from unmask.cli.ps import ps
 from unmask.cli.run import run
@@ -20,16 +23,18 @@ from unmask.cli.why import why
 app = typer.Typer(
     help="Serve diffusion language models.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 app.command()(serve)
 app.command()(run)
 app.command()(inspect)
+app.command("list")(list_models)
+app.command()(doctor)
 app.command()(simulate)
 for verb in (ps, stop, logs, why):
     app.command()(verb)
 app.add_typer(keys, name="keys")
+app.add_typer(engine, name="engine")
 
 
 def _version(wanted: bool) -> None:

@@ -8,12 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unmask.cli import options
+from unmask.cli.completion import complete_models
 
 if TYPE_CHECKING:
     from unmask.gateway.routing import Route
     from unmask.models.card import ModelCard, Refusal
 
-Model = Annotated[str, typer.Argument(help="Model directory, .gguf file, hub id, or the embedded model's name.")]
+Model = Annotated[
+    str,
+    typer.Argument(
+        help="Model directory, .gguf file, hub id, or the embedded model's name.", autocompletion=complete_models
+    ),
+]
 
 
 def inspect(model: Model, json: options.Json = False) -> None:

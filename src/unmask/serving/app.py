@@ -26,6 +26,7 @@ from unmask.serving.house import House
 from unmask.serving.journal import Journal
 from unmask.serving.journalling import Journalling
 from unmask.serving.middleware import BodyLimit, HeaderLimit, RequestScope
+from unmask.serving.observers.observers import Observers
 from unmask.serving.operation import routes as operation
 from unmask.serving.playground import routes as playground
 from unmask.serving.response_store import ResponseStore
@@ -49,6 +50,7 @@ def create_app(house: House, settings: ServerSettings, responses: ResponseStore 
     app = FastAPI(title="Unmask", version=__version__, docs_url=None, redoc_url=None)
     app.state.house = house
     app.state.settings = settings
+    app.state.observers = Observers(house.metrics, settings)
     app.state.responses = ResponseStore() if responses is None else responses
     app.state.journal = Journal()
     # Anthropic's list of models comes before OpenAI's, which has the same paths.

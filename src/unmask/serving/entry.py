@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from unmask.events import EngineStats
@@ -13,6 +13,7 @@ from unmask.gateway.supervisor import Progress
 from unmask.metrics import Metrics
 from unmask.params import GenerationParams
 from unmask.serving.listing import Listing
+from unmask.serving.observers.canary import canary_of
 from unmask.serving.resident import LoadedModel
 
 
@@ -31,7 +32,8 @@ class Entry(abc.ABC):
     """The model called ``listings[0].name``; further ``listings`` are what adapters make of it.
 
     ``size_bytes``: what it takes when it is loaded. ``defaults`` are for requests that say nothing. ``aliases``: other
-    names of it. ``metrics`` outlive its loads. ``log``: where the child that serves it writes, if one does.
+    names of it. ``canary``: it is asked a few things once it is loaded. ``metrics`` outlive its loads. ``log``: where
+    the child that serves it writes, if one does.
     """
 
     log: Path | None = None
@@ -44,7 +46,9 @@ class Entry(abc.ABC):
         stay: Stay = Stay(),
         defaults: GenerationParams = NOTHING_SAID,
         aliases: Sequence[str] = (),
+        canary: bool = False,
     ) -> None:
+        self._canary = canary
         self.listings = listings
         self.defaults = defaults
         self.aliases = aliases
@@ -70,7 +74,14 @@ class Entry(abc.ABC):
     async def load(self, progress: Progress) -> LoadedModel:
         """Load it. Where this raises or is cancelled it leaves nothing behind."""
         resident = await self._load(progress)
-        self.listings = list(resident.listings())
+        verdict = None
+        if self._canary:
+            try:
+                verdict = await canary_of(resident.model(self.name))
+            except BaseException:
+                await resident.close()
+                raise
+        self.listings = [replace(listing, canary=verdict) for listing in resident.listings()]
         return resident
 
     @abc.abstractmethod

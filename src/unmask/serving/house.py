@@ -62,9 +62,14 @@ class House:
         """Load what shall be there from the start, one after the other. Raises what loading meets."""
         for entry in self.entries:
             if entry.stay.preload:
-                async with telling(partial(self._supervisor.loading, entry.name), progress), self.hold(entry.name):
-                    if entry.stay.pinned:
-                        self._keeping.append(asyncio.create_task(self._keep_loaded(entry)))
+                async with telling(partial(self._supervisor.loading, entry.name), progress):
+                    await self._load(entry)
+                if entry.stay.pinned:
+                    self._keeping.append(asyncio.create_task(self._keep_loaded(entry)))
+
+    async def _load(self, entry: Entry) -> None:
+        async with self._supervisor.hold(entry.name) as loaded:
+            self._loaded[entry.name] = loaded
 
     async def _keep_loaded(self, entry: Entry) -> None:
         """Load ``entry`` again whenever it has died: who waits until a server is ready sends no request meanwhile."""
@@ -73,8 +78,7 @@ class House:
             if entry.name in self._stopped:
                 await self._stopped[entry.name].wait()
             try:
-                async with self.hold(entry.name):
-                    continue
+                await self._load(entry)
             except UnmaskError as error:
                 await asyncio.sleep(error.retry_after or _AGAIN_SECONDS)
 

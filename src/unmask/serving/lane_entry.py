@@ -40,9 +40,10 @@ class LaneEntry(Entry):
         stay: Stay = Stay(),  # noqa: B008
         defaults: GenerationParams = NOTHING_SAID,
         aliases: Sequence[str] = (),
+        canary: bool = False,
         log: Path | None = None,
     ) -> None:
-        super().__init__([listing], size_bytes=size_bytes, stay=stay, defaults=defaults, aliases=aliases)
+        super().__init__([listing], size_bytes=size_bytes, stay=stay, defaults=defaults, aliases=aliases, canary=canary)
         self.log = log
         self._connect = connect
         self._capacity = capacity

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -17,7 +18,7 @@ from unmask.gateway.upstream.lane_request import LaneRequest
 from unmask.gateway.upstream.upstream import Upstream
 from unmask.metrics import Metrics
 from unmask.params import GenerationParams
-from unmask.serving.admission import Admission
+from unmask.serving.admission import Admission, CountedAdmission
 from unmask.serving.diffusion_model import DiffusionModel
 from unmask.serving.ledger import current_ledger
 from unmask.serving.places import Places
@@ -45,6 +46,7 @@ class LaneModel:
         defaults: GenerationParams = NOTHING_SAID,
     ) -> None:
         self.name = name
+        self._started = time.time()
         self._last_words = last_words
         self._upstream = upstream
         self._metrics = metrics
@@ -52,6 +54,11 @@ class LaneModel:
         self._defaults = defaults
         self._running: set[LaneRequest] = set()
         self.places = Places(capacity, metrics)
+
+    @property
+    def weights(self) -> str:
+        """When its engine was started: that reads the files once."""
+        return f"{self._started} {self._upstream.endpoint.base_url}"
 
     @property
     def has_template(self) -> bool:
@@ -122,7 +129,7 @@ class LaneModel:
         )
 
 
-class LaneAdmission(Admission):
+class LaneAdmission(CountedAdmission):
     """Requests of one HTTP request that a lane answers."""
 
     def __init__(self, model: LaneModel, metrics: Metrics, request: LaneRequest) -> None:

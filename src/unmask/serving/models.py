@@ -12,6 +12,7 @@ from fastapi import Depends, Request
 from unmask.serving.connection import unless_disconnected
 from unmask.serving.house import House
 from unmask.serving.model import Model
+from unmask.serving.observers.observers import Observers
 from unmask.serving.trace import current_trace
 from unmask.shown import cut, printable
 
@@ -21,6 +22,7 @@ class RequestModels:
 
     def __init__(self, request: Request, held: AsyncExitStack) -> None:
         self.house: House = request.app.state.house
+        self._observers: Observers = request.app.state.observers
         self._receive = request.receive
         self._held = held
         self._wanted: str | None = None
@@ -38,7 +40,8 @@ class RequestModels:
         trace.wants(listing, before)
         self._wanted = listing.name
         try:
-            return await unless_disconnected(self._receive, self._held.enter_async_context(self.house.hold(name)))
+            held = self._held.enter_async_context(self.house.hold(name))
+            return self._observers.around(await unless_disconnected(self._receive, held))
         finally:
             self._wanted = None
             trace.waited(since, before, self.house.resident(listing.name)[1])

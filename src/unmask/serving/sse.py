@@ -135,7 +135,7 @@ class EventStream(Response):
             await _send(send, comment + self._kind.keep_alive)
 
     async def _send_events(self, begun: Begun, send: Send) -> None:
-        admission, encoder = begun.admission, begun.encoder
+        admission, encoder, trace = begun.admission, begun.encoder, current_trace()
         for event in encoder.start():
             await _send(send, event)
         while not admission.finished:
@@ -145,6 +145,7 @@ class EventStream(Response):
             except TimeoutError:
                 await self._keep_alive(send)
                 continue
+            trace.heard(delta)
             for event in encoder.step(number, delta):
                 await _send(send, event)
         if begun.before_end is not None:

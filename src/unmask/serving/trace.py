@@ -8,17 +8,17 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
+from unmask.answers.answer import AnswerDelta
 from unmask.gateway.model_state import ModelState
+from unmask.serving.extension import GenerationReport
 from unmask.serving.journal import RequestError, RequestRecord
 from unmask.shown import cut, printable
 
 if TYPE_CHECKING:
-    from unmask.serving.extension import GenerationReport
     from unmask.serving.ledger import Ledger
     from unmask.serving.listing import Listing
 
 _LEFT = 499  # the client was gone before it had an answer
-_MOST_WARNINGS = 16
 
 
 class Trace:
@@ -50,23 +50,25 @@ class Trace:
         self.record.phases.model_wait = _rounded(waited - load)
         self.record.phases.model_load = _rounded(load)
 
-    def part(self) -> None:
-        """Part of an answer has come."""
-        if self.record.phases.first is None:
+    def heard(self, delta: AnswerDelta) -> None:
+        """News of an answer, on its way into the response."""
+        if delta.parts and self.record.phases.first is None:
             self.record.phases.first = _rounded(time.perf_counter() - self._begun)
+        if delta.answer is not None:
+            self._answered(GenerationReport.of(delta.answer.completion))
 
-    def answered(self, report: GenerationReport) -> None:
-        """An answer is finished."""
+    def _answered(self, report: GenerationReport) -> None:
         record, phases = self.record, self.record.phases
         record.lane = report.lane
+        record.applied = record.applied or {name: value for name, value in report.applied.items() if _is_plain(value)}
+        record.warnings = list(dict.fromkeys([*record.warnings, *(report.warnings or ())]))
+        if report.cached_response is True:  # what it cost was the first one's
+            return
         phases.engine_queue = max(phases.engine_queue or 0.0, _rounded(report.queue_ms / 1000))
         if isinstance(report.forwards, int):
             record.forwards = (record.forwards or 0) + report.forwards
         if isinstance(report.blocks, int):
             record.blocks = (record.blocks or 0) + report.blocks
-        record.applied = record.applied or {name: value for name, value in report.applied.items() if _is_plain(value)}
-        told = dict.fromkeys([*record.warnings, *(getattr(report, "warnings", None) or ())])
-        record.warnings = [*told][:_MOST_WARNINGS]
 
     def failed(self, code: str, message: str) -> None:
         """The request failed; the first reason counts."""
