@@ -126,9 +126,9 @@ async def test_a_full_queue_after_it_began_is_an_event_too(path):
 
 async def test_official_clients_are_not_disturbed(entry):
     async with listening(House([entry]), keep_alive_seconds=SILENCE) as url:
-        asyncio.get_running_loop().call_later(4 * SILENCE, entry.outcome.set_result, None)
         async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as client:
             chunks = await client.chat.completions.create(model="unmask-tiny", messages=MESSAGES, stream=True)
+            entry.outcome.set_result(None)
             texts = [chunk.choices[0].delta.content or "" async for chunk in chunks]
             responses = await client.responses.create(model="unmask-tiny", input="7 + 8", stream=True)
             kinds = [event.type async for event in responses]
@@ -141,13 +141,15 @@ async def test_official_clients_are_not_disturbed(entry):
 
 
 async def test_official_clients_are_told_of_a_failure(entry):
-    async with listening(House([entry]), keep_alive_seconds=SILENCE) as url:
-        asyncio.get_running_loop().call_later(4 * SILENCE, entry.outcome.set_exception, BROKEN)
-        async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as client:
-            chunks = await client.chat.completions.create(model="unmask-tiny", messages=MESSAGES, stream=True)
-            with pytest.raises(openai.APIError, match="The model is broken") as caught:
-                [chunk async for chunk in chunks]
-            assert caught.value.code == BROKEN.code
+    async with (
+        listening(House([entry]), keep_alive_seconds=SILENCE) as url,
+        openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as client,
+    ):
+        chunks = await client.chat.completions.create(model="unmask-tiny", messages=MESSAGES, stream=True)
+        entry.outcome.set_exception(BROKEN)
+        with pytest.raises(openai.APIError, match="The model is broken") as caught:
+            [chunk async for chunk in chunks]
+    assert caught.value.code == BROKEN.code
 
 
 async def test_whole_answers_just_wait(entry):
