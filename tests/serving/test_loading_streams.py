@@ -124,31 +124,47 @@ async def test_a_full_queue_after_it_began_is_an_event_too(path):
         assert '"queue_full"' in await response.text()
 
 
-async def test_official_clients_are_not_disturbed(entry):
-    async with listening(House([entry]), keep_alive_seconds=SILENCE) as url:
-        async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as client:
-            chunks = await client.chat.completions.create(model="unmask-tiny", messages=MESSAGES, stream=True)
-            entry.outcome.set_result(None)
-            texts = [chunk.choices[0].delta.content or "" async for chunk in chunks]
-            responses = await client.responses.create(model="unmask-tiny", input="7 + 8", stream=True)
-            kinds = [event.type async for event in responses]
-        async with anthropic.AsyncAnthropic(base_url=url, api_key="none", max_retries=0) as client:
-            asked = {"model": "unmask-tiny", "max_tokens": 20, "messages": MESSAGES}
-            async with client.messages.stream(**asked) as stream:
-                message = await stream.get_final_text()
-    assert "".join(texts) == message == "15"
-    assert kinds[-1] == "response.completed"
-
-
-async def test_official_clients_are_told_of_a_failure(entry):
+@pytest.fixture
+async def openai_client(entry):
     async with (
         listening(House([entry]), keep_alive_seconds=SILENCE) as url,
         openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as client,
     ):
-        chunks = await client.chat.completions.create(model="unmask-tiny", messages=MESSAGES, stream=True)
-        entry.outcome.set_exception(BROKEN)
-        with pytest.raises(openai.APIError, match="The model is broken") as caught:
-            [chunk async for chunk in chunks]
+        yield client
+
+
+async def test_openai_s_client_is_not_disturbed(entry, openai_client):
+    chunks = await openai_client.chat.completions.create(model="unmask-tiny", messages=MESSAGES, stream=True)
+    await asyncio.sleep(2 * SILENCE)
+    entry.outcome.set_result(None)
+    assert "".join([chunk.choices[0].delta.content or "" async for chunk in chunks]) == "15"
+
+
+async def test_openai_s_client_of_responses_is_not_disturbed(entry, openai_client):
+    told = await openai_client.responses.create(model="unmask-tiny", input="7 + 8", stream=True)
+    await asyncio.sleep(2 * SILENCE)
+    entry.outcome.set_result(None)
+    kinds = [event.type async for event in told]
+    assert (kinds[0], kinds[-1]) == ("response.created", "response.completed")
+
+
+async def test_anthropic_s_client_is_not_disturbed(entry):
+    asked = {"model": "unmask-tiny", "max_tokens": 20, "messages": MESSAGES}
+    async with (
+        listening(House([entry]), keep_alive_seconds=SILENCE) as url,
+        anthropic.AsyncAnthropic(base_url=url, api_key="none", max_retries=0) as client,
+        client.messages.stream(**asked) as stream,
+    ):
+        await asyncio.sleep(2 * SILENCE)
+        entry.outcome.set_result(None)
+        assert await stream.get_final_text() == "15"
+
+
+async def test_openai_s_client_is_told_of_a_failure(entry, openai_client):
+    chunks = await openai_client.chat.completions.create(model="unmask-tiny", messages=MESSAGES, stream=True)
+    entry.outcome.set_exception(BROKEN)
+    with pytest.raises(openai.APIError, match="The model is broken") as caught:
+        [chunk async for chunk in chunks]
     assert caught.value.code == BROKEN.code
 
 

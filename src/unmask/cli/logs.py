@@ -9,7 +9,7 @@ import typer
 
 from unmask.cli import options, server_options
 
-_SECONDS = 0.5  # between two looks at a log that is followed
+_SECONDS = 1.0  # between two looks at a log that is followed
 
 Name = Annotated[str, typer.Argument(help="The model, as 'unmask ps' names it.")]
 Lines = Annotated[
