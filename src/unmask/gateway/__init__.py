@@ -12,6 +12,6 @@ Of engines that users made known: ``engine`` is what is known of one, ``engine_r
 ``engine_lanes`` what they advertise. ``engine_probe`` finds that out, from the ``linked_files`` of a program and its
 ``llama_table``; ``advertised`` says which of those names are served, ``hugging_face_engines`` what SGLang and vLLM do.
 ``engine_packages`` and ``engine_build`` are where engines come from, with ``tool_run``; ``engine_plan`` says how a
-lane's are started (``sglang``, ``vllm``), ``engine_trial`` proves that one writes, and ``rescue`` is what happens if one
-does not know what it advertised.
+lane's are started (``sglang``, ``vllm``), ``engine_trial`` proves that one writes, and ``rescue`` is what happens if
+one does not know what it advertised.
 """
