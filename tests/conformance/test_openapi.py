@@ -36,6 +36,7 @@ def test_drawn_requests(server, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("seed", ["2", "3"])
 def test_many_drawn_requests(server, seed, tmp_path):
     draw(server.url, tmp_path, "--phases", "coverage,fuzzing", "--max-examples", "200", "--seed", seed)
