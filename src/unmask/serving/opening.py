@@ -25,7 +25,7 @@ from unmask.gateway.lanes import known_lanes
 from unmask.gateway.llama_cpp import LlamaCppOptions, xllamacpp_plan
 from unmask.gateway.residency import ResidencyLimits
 from unmask.gateway.run_directory import RunDirectory
-from unmask.gateway.upstream.endpoint import Endpoint
+from unmask.gateway.upstream.endpoint import Endpoint, Patience
 from unmask.models.card import ModelCard, Refusal
 from unmask.serving.entry import Entry, Stay
 from unmask.serving.house import House
@@ -127,13 +127,16 @@ class _Maker:
             card,
             max_waiting=settings.max_waiting,
             timeouts=settings.timeouts,
+            load_seconds=wanted.load_timeout,
             stay=self._stay(wanted),
             defaults=wanted.defaults,
             aliases=wanted.aliases,
         )
 
     def _child(self, wanted: Wanted, card: ModelCard, lane: Lane) -> Entry:
-        options = wanted.llama_cpp(LlamaCppOptions(context=min(card.context_length or 4096, 4096)))
+        engine = self._plan.engine
+        context = engine.max_context or min(card.context_length or 4096, 4096)
+        options = wanted.llama_cpp(LlamaCppOptions(context=context, threads=engine.threads))
         assert card.path is not None, "it was found"
         plan = xllamacpp_plan(Path(card.path), wanted.name, options)
         directory = self._run_directory()
@@ -151,6 +154,7 @@ class _Maker:
             connect,
             capacity=options.slots + self._plan.settings.max_waiting,
             timeouts=self._plan.settings.timeouts,
+            patience=_patience(wanted),
             size_bytes=size,
             stay=self._stay(wanted),
             defaults=wanted.defaults,
@@ -176,6 +180,7 @@ class _Maker:
             connect,
             capacity=self._plan.engine.max_running + self._plan.settings.max_waiting,
             timeouts=self._plan.settings.timeouts,
+            patience=_patience(wanted),
             stay=Stay(),
             defaults=wanted.defaults,
             aliases=wanted.aliases,
@@ -187,6 +192,10 @@ class _Maker:
             self._directory = RunDirectory(self._plan.config.log_dir or home() / "run")
             self._directory.sweep()
         return self._directory
+
+
+def _patience(wanted: Wanted) -> Patience:
+    return Patience() if wanted.stall_timeout is None else Patience(stall=wanted.stall_timeout)
 
 
 def _listing(wanted: Wanted, card: ModelCard, lane: str) -> Listing:
