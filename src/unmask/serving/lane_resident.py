@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from unmask.errors import EngineUnavailableError, UnmaskError
-from unmask.gateway.child import Child
+from unmask.gateway.child import GRACE_SECONDS, Child
 from unmask.gateway.upstream.upstream import Upstream
 from unmask.serving.lane_model import LaneModel
 from unmask.serving.listing import Listing
@@ -58,8 +58,8 @@ class LaneResident:
         return str(error)
 
     async def close(self) -> None:
-        """End the child; its requests end with an error."""
+        """End the child, which is not asked first if it hangs; its requests end with an error."""
         self._model.end(EngineUnavailableError("The engine was closed."))
         await self._upstream.close()
         if self._child is not None:
-            await self._child.close()
+            await self._child.close(0 if self._model.hung else GRACE_SECONDS)

@@ -126,7 +126,9 @@ def _line(dialect: str, told: Told, line: str) -> None:
 
 
 def _failed(dialect: str, told: Told, answer: dict[str, Any]) -> None:
-    """An error: what tells programs which, and the words."""
+    """An error: what tells programs which, and the words. Responses are told of it once more, by a wider code."""
+    if told.code is not None:
+        return
     error = answer["error"]
     if isinstance(error, str):  # Ollama's
         told.message, told.code = error, answer.get("code", "")
