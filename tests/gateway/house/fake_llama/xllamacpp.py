@@ -1,7 +1,7 @@
 """Stands in for the package of this name, in servers that have its folder on their path: an engine that writes a fixed
 text, and behaves as the model's name says.
 
-``late``: is not ready for a minute. ``noisy``: writes megabytes of bytes on its standard output. ``garbled``: its streams
+``late``: is not ready for a minute. ``noisy``: writes a megabyte of bytes on its standard output. ``garbled``: its streams
 turn into what is no JSON. ``steady``: nothing is wrong with it.
 """
 
@@ -36,7 +36,7 @@ class Server:
             print("reading the weights", file=sys.stderr, flush=True)
             time.sleep(60)
         if name == "noisy":
-            os.write(1, os.urandom(2**22) + b"\n")
+            os.write(1, os.urandom(2**20) + b"\n")
         handler = type("Handler", (_Handler,), {"name": name, "secret": params.api_keys[0]})
         server = ThreadingHTTPServer((params.hostnames[0], params.port), handler)
         server.daemon_threads = True
