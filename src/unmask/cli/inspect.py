@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 Model = Annotated[str, typer.Argument(help="Model directory, .gguf file, hub id, or the embedded model's name.")]
 
-Lane = Annotated[str | None, typer.Option("--lane", help="Ask of this engine alone, as 'lane' in a configuration does.")]
+Lane = Annotated[
+    str | None, typer.Option("--lane", help="Ask of this engine alone, as 'lane' in a configuration does.")
+]
 
 
 def inspect(model: Model, lane: Lane = None, json: options.Json = False) -> None:

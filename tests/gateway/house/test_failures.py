@@ -53,7 +53,16 @@ async def under_way(session, server, dialects):
     begun = {dialect: asyncio.Event() for dialect in dialects}
     tasks = [
         asyncio.create_task(
-            ask(session, server.url, dialect, "smol", LONG, 600, stream=True, on_text=lambda _, d=dialect: begun[d].set())
+            ask(
+                session,
+                server.url,
+                dialect,
+                "smol",
+                LONG,
+                600,
+                stream=True,
+                on_text=lambda _, d=dialect: begun[d].set(),
+            )
         )
         for dialect in dialects
     ]

@@ -38,7 +38,9 @@ def server(files, relabelled, tmp_path_factory):
 
 
 def inspected(path: str, *options: str) -> tuple[dict, str]:
-    done = subprocess.run([UNMASK, "inspect", path, "--json", *options], capture_output=True, text=True, env=environment())
+    done = subprocess.run(
+        [UNMASK, "inspect", path, "--json", *options], capture_output=True, text=True, env=environment()
+    )
     return json.loads(done.stdout), done.stderr
 
 
