@@ -218,11 +218,12 @@ def test_documented_defaults_are_in_force():
 
 def test_every_option_named_anywhere_exists():
     """Command-line options in the pages and the README are those of a command, or of a script that the line names."""
-    commands = [*typer.main.get_command(app).commands.values()]
+    root = typer.main.get_command(app)
+    commands = [root, *root.commands.values()]
     commands += [sub for command in commands for sub in getattr(command, "commands", {}).values()]
     parameters = [parameter for command in commands for parameter in command.params]
     known = {option for parameter in parameters for option in [*parameter.opts, *parameter.secondary_opts]}
-    known |= {"--help", "--version"}
+    known |= {"--help"}
     for page in [ROOT / "README.md", *DOCS.rglob("*.md")]:
         for line in page.read_text().splitlines():
             named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", line.partition("-m pytest")[0]))

@@ -28,6 +28,8 @@ class LaneCompletion:
     applied: dict[str, Any]
     stopped_by: str | None = None
     estimated: bool = False
+    warnings: tuple[str, ...] = ()
+    replayed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,10 @@ from typing import Annotated
 import typer
 
 from unmask import __version__
+from unmask.cli.doctor import doctor
 from unmask.cli.inspect import inspect
 from unmask.cli.keys import app as keys
+from unmask.cli.list_models import list_models
 from unmask.cli.run import run
 from unmask.cli.serve import serve
 from unmask.cli.simulate import simulate
@@ -16,12 +18,13 @@ from unmask.cli.simulate import simulate
 app = typer.Typer(
     help="Serve diffusion language models.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 app.command()(serve)
 app.command()(run)
 app.command()(inspect)
+app.command("list")(list_models)
+app.command()(doctor)
 app.command()(simulate)
 app.add_typer(keys, name="keys")
 

@@ -8,14 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unmask.cli import options
+from unmask.cli.completion import complete_models
 
 if TYPE_CHECKING:
     from unmask.gateway.routing import Route
     from unmask.models.card import ModelCard, Refusal
 
-Model = Annotated[str, typer.Argument(help="Model directory, .gguf file, hub id, or the embedded model's name.")]
+Model = Annotated[
+    str,
+    typer.Argument(
+        help="Model directory, .gguf file, hub id, or the embedded model's name.", autocompletion=complete_models
+    ),
+]
 
-Lane = Annotated[
+Lane = Annotated[str | None, typer.Option("--lane", help="Ask of this engine alone, as a configuration's 'lane' does.")]
     str | None, typer.Option("--lane", help="Ask of this engine alone, as 'lane' in a configuration does.")
 ]
 
@@ -52,6 +58,7 @@ def _decided(card: ModelCard, found: Route | Refusal) -> tuple[ModelCard, str | 
 
 def _table(card: ModelCard, lane: str | None = None, warning: str | None = None) -> str:
     """One aligned line for each thing that is known, whatever the names in it hold."""
+    from unmask.cli.sizes import size
     from unmask.shown import printable
 
     rows = {
@@ -65,8 +72,8 @@ def _table(card: ModelCard, lane: str | None = None, warning: str | None = None)
         "parameters": f"{card.parameters:,}" if card.parameters is not None else None,
         "stored as": ", ".join(card.stored_as),
         "quantization": card.quantization,
-        "weights": _size(card.weight_bytes),
-        "to serve": ", ".join(f"{_size(size)} in {dtype}" for dtype, size in card.memory_bytes.items()),
+        "weights": size(card.weight_bytes),
+        "to serve": ", ".join(f"{size(count)} in {dtype}" for dtype, count in card.memory_bytes.items()),
         "context": f"{card.context_length:,} tokens" if card.context_length else None,
         "block": f"{card.block_length} tokens" if card.block_length else None,
         "attention": card.attention,
@@ -81,11 +88,3 @@ def _table(card: ModelCard, lane: str | None = None, warning: str | None = None)
     rows |= {"warning": warning, "lane": lane, "served": card.how or "no"}
     width = max(map(len, rows)) + 2
     return "\n".join(f"{label:<{width}}{printable(value)}" for label, value in rows.items() if value)
-
-
-def _size(count: int | None) -> str | None:
-    """``count`` bytes, in the unit that suits."""
-    if count is None:
-        return None
-    power = min(max((count.bit_length() - 1) // 10, 1), 3)
-    return f"{count / 1024**power:.1f} {' KMG'[power]}iB"

@@ -89,12 +89,6 @@ def seconds(value: float) -> float:
     return value
 
 
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--config", envvar="UNMASK_CONFIG", metavar="FILE", help="YAML or TOML file of the models that are served."
-    ),
-]
 Host = Annotated[str, typer.Option(envvar="UNMASK_HOST", help="Address to listen on.")]
 Port = Annotated[
     int, typer.Option(envvar="UNMASK_PORT", min=0, max=65535, help="Port to listen on; 0 takes a free one.")
@@ -124,6 +118,27 @@ Store = Annotated[
     Path | None,
     typer.Option(envvar="UNMASK_STORE", metavar="FILE", help="Keep responses in this file; else they stay in memory."),
 ]
+
+
+def _mebibytes(text: str) -> int:
+    found = re.fullmatch(r"(\d{1,6})(MiB)?", str(text).strip())
+    if found is None:
+        raise typer.BadParameter(f"'{text}' is no number of MiB, like 64 or 64MiB.")
+    return int(found.group(1))
+
+
+ResponseCache = Annotated[
+    int,
+    typer.Option(
+        envvar="UNMASK_RESPONSE_CACHE",
+        metavar="N[MiB]",
+        parser=_mebibytes,
+        help="Keep answers in so many MiB, for the same request again; 0 keeps none.",
+    ),
+]
+Canary = Annotated[
+    bool, typer.Option("--canary", envvar="UNMASK_CANARY", help="Ask the model a few things before it is served.")
+]
 ServiceClasses = Annotated[
     list[str],
     typer.Option(
@@ -146,6 +161,12 @@ MaxTokens = Annotated[int | None, typer.Option(envvar="UNMASK_MAX_TOKENS", help=
 
 # Output
 
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--config", envvar="UNMASK_CONFIG", metavar="FILE", help="YAML or TOML file of the models that are served."
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", envvar="UNMASK_JSON", help="Print one JSON object.")]
 
 

@@ -11,6 +11,7 @@ import typer
 from unmask.checkpoints.directory import EMBEDDED_MODEL
 from unmask.checkpoints.hub import HubModel
 from unmask.cli import options
+from unmask.cli.completion import complete_models
 from unmask.cli.streams import is_text
 
 if TYPE_CHECKING:
@@ -21,7 +22,12 @@ if TYPE_CHECKING:
     from unmask.engine.options import EngineOptions
     from unmask.params import GenerationParams
 
-Model = Annotated[str | None, typer.Argument(help="Directory, GGUF file or hub id; the embedded model if left out.")]
+Model = Annotated[
+    str | None,
+    typer.Argument(
+        help="Directory, GGUF file or hub id; the embedded model if left out.", autocompletion=complete_models
+    ),
+]
 Prompt = Annotated[str | None, typer.Argument(help="What to ask; without it, a conversation.")]
 
 _PATH_STARTS = ("/", "./", "../", "~")

@@ -12,6 +12,7 @@ import typer
 from unmask.checkpoints.directory import EMBEDDED_MODEL
 from unmask.cli import options
 from unmask.cli import security_options as security
+from unmask.cli.completion import complete_models
 
 if TYPE_CHECKING:
     from unmask.serving.house import House
@@ -22,6 +23,7 @@ Models = Annotated[
         metavar="[MODEL]...",
         help="Directories, GGUF files, hub ids (org/name), the embedded model's name, or names of --config; "
         "without any, UNMASK_MODEL.",
+        autocompletion=complete_models,
     ),
 ]
 
@@ -55,6 +57,8 @@ def serve(
     queue_timeout: options.QueueTimeout = 300,
     request_timeout: options.RequestTimeout = 0,
     store: options.Store = None,
+    response_cache: options.ResponseCache = 0,
+    canary: options.Canary = False,
     service_class: options.ServiceClasses = [],  # noqa: B006
     max_rows: options.MaxRows = 4096,
     draft_rows: options.DraftRows = 512,
@@ -115,6 +119,8 @@ def serve(
         max_connections=max_connections,
         receive_seconds=receive_timeout,
         store=store,
+        response_cache=response_cache << 20,
+        canary=canary,
     )
     announce = partial(_announce, secured=api_key is not None or keys is not None)
     try:

@@ -29,7 +29,8 @@ class Completion:
 
     ``logprobs``: one for each token of the text, if the request asked for them; those of a stop string and what follows
     it are left out. ``closing``: that of the closing end token. ``stopped_by``: the stop string that ended the text, if
-    one did. ``scoring``: what it cost to score the prompt.
+    one did. ``scoring``: what it cost to score the prompt. ``warnings``: what seems wrong with the answer, by those who
+    watch it. ``replayed``: it was kept from an earlier request.
     """
 
     text: str
@@ -44,6 +45,8 @@ class Completion:
     stopped_by: str | None = None
     closing: TokenLogprob | None = None
     scoring: RequestStats | None = None
+    warnings: tuple[str, ...] = ()
+    replayed: bool = False
 
     @property
     def tokens_per_forward(self) -> float:

@@ -9,4 +9,5 @@ that, and ``child`` holds all of it together. ``run_directory`` cleans up after 
 plans how llama.cpp is started, be it a program or ``xllamacpp_server``.
 
 ``residency`` decides which models are in memory, with ``room`` and ``breaker``; ``supervisor`` brings that to life.
+``config`` is the file that says which models there are, and on which terms; ``home`` where Unmask keeps its own files.
 """

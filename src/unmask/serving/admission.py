@@ -18,18 +18,61 @@ from unmask.serving.places import Places
 
 
 class Admission(abc.ABC):
-    """Requests that were checked and may run: ``with admission.running(): ...``, in there ``next`` or ``answers``.
+    """Requests that were checked and may run: ``with admission.running(): ...``, in there ``next`` or ``answers``."""
 
-    Every end is counted: finished, failed, or left by the client. ``prompt_tokens`` are those of each request.
-    ``cells`` writes the tokens of its answers.
+    @property
+    @abc.abstractmethod
+    def cells(self) -> Cells:
+        """What writes the tokens of the answers."""
+
+    @property
+    @abc.abstractmethod
+    def prompt_tokens(self) -> int:
+        """Tokens of the first prompt; 0 as long as the engine has not told."""
+
+    @property
+    @abc.abstractmethod
+    def finished(self) -> bool:
+        """Whether every request has its answer."""
+
+    @abc.abstractmethod
+    def running(self) -> AbstractContextManager[None]:
+        """Take places in the queue and run; on leaving, what still runs is cancelled and the places are free again.
+
+        Raises ``QueueFullError``, ``EngineUnavailableError`` or ``ShuttingDownError``.
+        """
+
+    @abc.abstractmethod
+    async def next(self) -> tuple[int, AnswerDelta]:
+        """The next delta, waited for, and its request's number. May be cancelled and called again."""
+
+    async def answers(self) -> list[Answer]:
+        """Every request's answer, in order, once all are finished."""
+        done: dict[int, Answer] = {}
+        while not self.finished:
+            number, delta = await self.next()
+            if delta.answer is not None:
+                done[number] = delta.answer
+        return [answer for _, answer in sorted(done.items())]
+
+
+class CountedAdmission(Admission):
+    """Requests that an engine answers. Every end is counted: finished, failed, or left by the client.
+
+    ``prompt_tokens`` are those of each request.
     """
 
     def __init__(self, places: Places, metrics: Metrics, prompt_tokens: Sequence[int], cells: Cells) -> None:
-        self.cells = cells
+        self._cells = cells
         self._places = places
         self._metrics = metrics
         self._prompt_tokens = prompt_tokens
         self._unfinished = {number: RequestStats() for number in range(len(prompt_tokens))}
+
+    @property
+    def cells(self) -> Cells:
+        """What writes the tokens of the answers."""
+        return self._cells
 
     @property
     def prompt_tokens(self) -> int:
@@ -93,12 +136,3 @@ class Admission(abc.ABC):
             current_ledger().ended(ended.finish_reason, ended.prompt_tokens, ended.completion_tokens)
             self._places.finished()
         return number, delta
-
-    async def answers(self) -> list[Answer]:
-        """Every request's answer, in order, once all are finished."""
-        done: dict[int, Answer] = {}
-        while not self.finished:
-            number, delta = await self.next()
-            if delta.answer is not None:
-                done[number] = delta.answer
-        return [answer for _, answer in sorted(done.items())]

@@ -24,6 +24,7 @@ from unmask.serving.dialects.vllm_tokenizer import routes as vllm_tokenizer
 from unmask.serving.errors import ErrorResponder
 from unmask.serving.house import House
 from unmask.serving.middleware import BodyLimit, HeaderLimit, RequestScope
+from unmask.serving.observers.observers import Observers
 from unmask.serving.playground import routes as playground
 from unmask.serving.response_store import ResponseStore
 from unmask.serving.security.authorization import Authorization
@@ -46,6 +47,7 @@ def create_app(house: House, settings: ServerSettings, responses: ResponseStore 
     app = FastAPI(title="Unmask", version=__version__, docs_url=None, redoc_url=None)
     app.state.house = house
     app.state.settings = settings
+    app.state.observers = Observers(house.metrics, settings)
     app.state.responses = ResponseStore() if responses is None else responses
     # Anthropic's list of models comes before OpenAI's, which has the same paths.
     anthropic = (anthropic_models, anthropic_messages)

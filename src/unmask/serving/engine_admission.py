@@ -9,11 +9,11 @@ from unmask.answers.answer import AnswerAssembler, AnswerDelta
 from unmask.answers.reading import VERBATIM, Reading
 from unmask.engine.completion import TextRequest
 from unmask.engine.text import TextStream, stream_text
-from unmask.serving.admission import Admission
+from unmask.serving.admission import CountedAdmission
 from unmask.serving.diffusion_model import DiffusionModel
 
 
-class EngineAdmission(Admission):
+class EngineAdmission(CountedAdmission):
     """They share the engine's steps with all others. ``reading``: how their answers are read."""
 
     def __init__(self, model: DiffusionModel, requests: list[TextRequest], reading: Reading = VERBATIM) -> None:

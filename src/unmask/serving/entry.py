@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from unmask.events import EngineStats
 from unmask.gateway.config.entry import NOTHING_SAID
@@ -12,6 +12,7 @@ from unmask.gateway.supervisor import Progress
 from unmask.metrics import Metrics
 from unmask.params import GenerationParams
 from unmask.serving.listing import Listing
+from unmask.serving.observers.canary import canary_of
 from unmask.serving.resident import LoadedModel
 
 
@@ -30,7 +31,7 @@ class Entry(abc.ABC):
     """The model called ``listings[0].name``; further ``listings`` are what adapters make of it.
 
     ``size_bytes``: what it takes when it is loaded. ``defaults`` are for requests that say nothing. ``aliases``: other
-    names of it. ``metrics`` outlive its loads.
+    names of it. ``canary``: it is asked a few things once it is loaded. ``metrics`` outlive its loads.
     """
 
     def __init__(
@@ -41,7 +42,9 @@ class Entry(abc.ABC):
         stay: Stay = Stay(),
         defaults: GenerationParams = NOTHING_SAID,
         aliases: Sequence[str] = (),
+        canary: bool = False,
     ) -> None:
+        self._canary = canary
         self.listings = listings
         self.defaults = defaults
         self.aliases = aliases
@@ -67,7 +70,18 @@ class Entry(abc.ABC):
     async def load(self, progress: Progress) -> LoadedModel:
         """Load it. Where this raises or is cancelled it leaves nothing behind."""
         resident = await self._load(progress)
-        self.listings = list(resident.listings())
+        verdict = None
+        if self._canary:
+            try:
+                verdict = await canary_of(resident.model(self.name))
+            except BaseException:
+                await resident.close()
+                raise
+        sizes = {listing.name: listing.size for listing in self.listings}
+        self.listings = [
+            replace(listing, canary=verdict, size=listing.size or sizes.get(listing.name, 0))
+            for listing in resident.listings()
+        ]
         return resident
 
     @abc.abstractmethod

@@ -117,7 +117,9 @@ class GenerationReport(msgspec.Struct, frozen=True, kw_only=True):
     Times are milliseconds since the engine received the request; ``ttfb_ms`` is the time to the first block, null if
     a stop string ended the text before that block was complete; for an autoregressive model, to the first token.
     ``deadline_met`` is null for a request without one, ``estimated_forwards`` (on arrival) where it was too early to
-    tell. ``scoring`` is there if the prompt was scored, ``usage_estimated`` if another engine told no token counts.
+    tell. ``scoring`` is there if the prompt was scored, ``usage_estimated`` if another engine told no token counts,
+    ``warnings`` if something seems wrong with the answer, and ``cached_response`` if it was kept from an earlier
+    request, whose cost this is.
     """
 
     finish: FinishReason
@@ -140,6 +142,8 @@ class GenerationReport(msgspec.Struct, frozen=True, kw_only=True):
     engine: str = ENGINE
     scoring: ScoringReport | UnsetType = UNSET
     usage_estimated: bool | UnsetType = UNSET
+    warnings: tuple[str, ...] | UnsetType = UNSET
+    cached_response: bool | UnsetType = UNSET
 
     @classmethod
     def of(cls, completion: Completion | LaneCompletion) -> GenerationReport:
@@ -151,6 +155,7 @@ class GenerationReport(msgspec.Struct, frozen=True, kw_only=True):
             "total_ms": _milliseconds(stats.total),
         }
         told: dict[str, Any] = {"finish": completion.finish_reason, "cached_tokens": stats.cached, **times}
+        told |= {"warnings": completion.warnings or UNSET, "cached_response": completion.replayed or UNSET}
         if isinstance(completion, LaneCompletion):
             estimated = completion.estimated or UNSET
             return cls(**told, applied=completion.applied, lane=completion.lane, usage_estimated=estimated)

@@ -39,8 +39,9 @@ class LaneEntry(Entry):
         stay: Stay = Stay(),  # noqa: B008
         defaults: GenerationParams = NOTHING_SAID,
         aliases: Sequence[str] = (),
+        canary: bool = False,
     ) -> None:
-        super().__init__([listing], size_bytes=size_bytes, stay=stay, defaults=defaults, aliases=aliases)
+        super().__init__([listing], size_bytes=size_bytes, stay=stay, defaults=defaults, aliases=aliases, canary=canary)
         self._connect = connect
         self._capacity = capacity
         self._timeouts = timeouts

@@ -18,7 +18,7 @@ from unmask.gateway.upstream.lane_request import LaneRequest
 from unmask.gateway.upstream.upstream import Upstream
 from unmask.metrics import Metrics
 from unmask.params import GenerationParams
-from unmask.serving.admission import Admission
+from unmask.serving.admission import Admission, CountedAdmission
 from unmask.serving.diffusion_model import DiffusionModel
 from unmask.serving.ledger import current_ledger
 from unmask.serving.places import Places
@@ -47,6 +47,7 @@ class LaneModel:
         defaults: GenerationParams = NOTHING_SAID,
     ) -> None:
         self.name = name
+        self._started = time.time()
         self._last_words = last_words
         self._upstream = upstream
         self._metrics = metrics
@@ -56,6 +57,11 @@ class LaneModel:
         self._progress = time.monotonic()
         self._hung: asyncio.Future[EngineStalledError] = asyncio.get_running_loop().create_future()
         self.places = Places(capacity, metrics)
+
+    @property
+    def weights(self) -> str:
+        """When its engine was started: that reads the files once."""
+        return f"{self._started} {self._upstream.endpoint.base_url}"
 
     @property
     def has_template(self) -> bool:
@@ -146,7 +152,7 @@ class LaneModel:
         )
 
 
-class LaneAdmission(Admission):
+class LaneAdmission(CountedAdmission):
     """Requests of one HTTP request that a lane answers."""
 
     def __init__(self, model: LaneModel, metrics: Metrics, request: LaneRequest) -> None:

@@ -42,7 +42,7 @@ class LaneResident:
         self._model.end(error)
 
     async def wait_closed(self) -> str:
-        """Wait until the child ends or hangs, of which its requests are told; why. Somebody else's engine never does."""
+        """Wait until the child ends or hangs, of which its requests are told; why. Somebody else's never does."""
         if self._child is None:
             await asyncio.Event().wait()
             raise AssertionError("nobody sets it")

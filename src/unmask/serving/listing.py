@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from unmask.gateway.canary.verdict import CanaryVerdict
 from unmask.params import ModelInfo
 
 
@@ -13,7 +14,8 @@ class Listing:
 
     ``created``: when it was first served here, in seconds since 1970. ``parent``: the model that an adapter makes it
     of. ``context_length`` in tokens, ``size`` of its weights in bytes; 0 where that is not known. ``template``: its
-    chat template, "" without one. ``capabilities`` in Ollama's words.
+    chat template, "" without one. ``capabilities`` in Ollama's words. ``canary``: the verdict on what it
+    said to a few prompts, if it was asked.
     """
 
     name: str
@@ -29,3 +31,4 @@ class Listing:
     template: str = ""
     capabilities: tuple[str, ...] = ("completion",)
     info: ModelInfo | None = None
+    canary: CanaryVerdict | None = None

@@ -17,6 +17,10 @@ class Model(Protocol):
         """Its name on the wire."""
 
     @property
+    def weights(self) -> str:
+        """What tells its weights from those of another model that had the name before."""
+
+    @property
     def has_template(self) -> bool:
         """Whether it takes conversations."""
 

@@ -11,6 +11,7 @@ from fastapi import Depends, Request
 from unmask.serving.connection import unless_disconnected
 from unmask.serving.house import House
 from unmask.serving.model import Model
+from unmask.serving.observers.observers import Observers
 
 
 class RequestModels:
@@ -18,6 +19,7 @@ class RequestModels:
 
     def __init__(self, request: Request, held: AsyncExitStack) -> None:
         self.house: House = request.app.state.house
+        self._observers: Observers = request.app.state.observers
         self._receive = request.receive
         self._held = held
 
@@ -27,7 +29,8 @@ class RequestModels:
         To be asked once the request's body is known to be right: a model is not loaded for one that is refused. Raises
         ``ModelNotFoundError``, what loading raises, or ``ClientDisconnect``.
         """
-        return await unless_disconnected(self._receive, self._held.enter_async_context(self.house.hold(name)))
+        held = self._held.enter_async_context(self.house.hold(name))
+        return self._observers.around(await unless_disconnected(self._receive, held))
 
 
 async def _of_request(request: Request) -> AsyncIterator[RequestModels]:

@@ -43,6 +43,7 @@ class NativeEntry(Entry):
         stay: Stay = Stay(),  # noqa: B008
         defaults: GenerationParams = NOTHING_SAID,
         aliases: Sequence[str] = (),
+        canary: bool = False,
     ) -> None:
         """Raises what ``describe`` raises, and ``InvalidValueError`` for a context beyond the model's."""
         spec = describe(checkpoint, attention=options.attention, adapted=options.adapter is not None)
@@ -53,6 +54,7 @@ class NativeEntry(Entry):
             stay=stay,
             defaults=defaults,
             aliases=aliases,
+            canary=canary,
         )
         self._options = options
         self._capacity = options.max_running + max_waiting

@@ -19,13 +19,13 @@ from unmask.gateway.config.config import Config
 from unmask.gateway.config.entries import COMMAND_LINE, entries
 from unmask.gateway.config.entry import Entry as Wanted
 from unmask.gateway.config.entry import LocalSource, RemoteSource
-from unmask.gateway.home import home
 from unmask.gateway.lane import Lane
 from unmask.gateway.lanes import known_lanes
 from unmask.gateway.llama_cpp import LlamaCppOptions, xllamacpp_plan
 from unmask.gateway.residency import ResidencyLimits
 from unmask.gateway.run_directory import RunDirectory
 from unmask.gateway.upstream.endpoint import Endpoint, Patience
+from unmask.home import home
 from unmask.models.card import ModelCard, Refusal
 from unmask.serving.entry import Entry, Stay
 from unmask.serving.house import House
@@ -131,6 +131,7 @@ class _Maker:
             stay=self._stay(wanted),
             defaults=wanted.defaults,
             aliases=wanted.aliases,
+            canary=wanted.canary and settings.canary,
         )
 
     def _child(self, wanted: Wanted, card: ModelCard, lane: Lane) -> Entry:
@@ -159,6 +160,7 @@ class _Maker:
             stay=self._stay(wanted),
             defaults=wanted.defaults,
             aliases=wanted.aliases,
+            canary=wanted.canary,
         )
 
     def _remote(self, wanted: Wanted, source: RemoteSource, card: ModelCard) -> Entry:

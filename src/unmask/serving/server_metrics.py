@@ -19,6 +19,12 @@ class ServerMetrics:
         self._refusals = Counter(
             "unmask_http_refusals", "Requests turned away for their key.", ["reason"], registry=self._registry
         )
+        self._warnings = Counter(
+            "unmask_answer_warnings", "What seemed wrong with answers.", ["model", "kind"], registry=self._registry
+        )
+        self._cache = Counter(
+            "unmask_response_cache", "Requests that it may answer.", ["model", "outcome"], registry=self._registry
+        )
         self._registry.register(_Labelled(models))
 
     def response(self, status: int) -> None:
@@ -28,6 +34,14 @@ class ServerMetrics:
     def refused(self, reason: str) -> None:
         """A request was turned away before it came to any model, for the ``reason`` of the error's code."""
         self._refusals.labels(reason).inc()
+
+    def warned(self, model: str, kind: str) -> None:
+        """Something seems wrong with an answer of ``model``."""
+        self._warnings.labels(model, kind).inc()
+
+    def looked_up(self, model: str, *, found: bool) -> None:
+        """The response cache was asked for a request to ``model``."""
+        self._cache.labels(model, "hit" if found else "miss").inc()
 
     def render(self) -> bytes:
         """Everything in Prometheus' text format."""

@@ -21,7 +21,9 @@ class ServerSettings:
     ``allowed_hosts``: names of this server besides its address; ``allowed_origins``: sites whose pages may use it; "*"
     is any. ``grace_seconds``: what running requests get to finish once the server is told to stop. ``access_log``: a
     line for each request. ``max_connections`` are open at once. ``receive_seconds``: in which a request's headers, then
-    its body, must arrive. ``stall_seconds``: for how long a client may take nothing of its answer.
+    its body, must arrive. ``stall_seconds``: for how long a client may take nothing of its answer. ``response_cache``:
+    bytes that kept answers may take; 0 keeps none. ``silence_seconds``: after which an answer that makes no progress
+    is told of. ``canary``: ask the model a few things before it is served.
     """
 
     host: str = "127.0.0.1"
@@ -41,3 +43,6 @@ class ServerSettings:
     receive_seconds: float = 30.0
     stall_seconds: float = 60.0
     store: Path | None = None
+    response_cache: int = 0
+    silence_seconds: float = 30.0
+    canary: bool = False

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.infos import model_info
+from unmask.errors import UnmaskError
 from unmask.gateway.config.defaults import DECODING, PLAIN, filled
 from unmask.params import ALL_RULE_OPTIONS, RULE_TRAITS, GenerationParams
 from unmask.resolve import resolve
@@ -33,16 +34,38 @@ def test_what_is_not_said_is_filled_in():
     ("params", "defaults", "rule", "threshold"),
     [
         (GenerationParams(rule="factor"), THRESHOLD, "factor", None),
-        (GenerationParams(rule="dynamic"), THRESHOLD, "dynamic", 0.8),
+        (GenerationParams(rule="dynamic"), THRESHOLD, "dynamic", None),
         (GenerationParams(factor=2.0), THRESHOLD, None, None),
         (GenerationParams(factor=2.0), GenerationParams(threshold=0.8), None, None),
         (GenerationParams(), GenerationParams(threshold=0.8), None, 0.8),
+        (GenerationParams(rule="threshold"), THRESHOLD, "threshold", 0.8),
+        (GenerationParams(lookahead=2), THRESHOLD, "threshold", 0.8),
         (GenerationParams(rule="nonsense"), THRESHOLD, "nonsense", None),
     ],
 )
-def test_a_rule_takes_only_the_options_that_it_reads(params, defaults, rule, threshold):
+def test_a_rule_and_its_options_belong_together(params, defaults, rule, threshold):
     found = filled(params, defaults)
     assert (found.rule, found.threshold, found.temperature) == (rule, threshold, defaults.temperature)
+
+
+@pytest.mark.parametrize("constraint", [{"regex": "a"}, {"choices": ("a",)}, {"json_schema": {}}, {"template": "a"}])
+def test_what_says_where_an_answer_ends_goes_without_other_ends(constraint):
+    defaults = GenerationParams(stop=("x",), end_tokens="never", min_tokens=9, temperature=0.5)
+    assert filled(GenerationParams(**constraint), defaults) == GenerationParams(**constraint, temperature=0.5)
+
+
+@pytest.mark.parametrize(
+    ("request_", "rule"),
+    [
+        (GenerationParams(cache="delayed"), "saber"),
+        (GenerationParams(cfg_scale=1.0), "wino"),
+        (GenerationParams(lookahead=2), "klass"),
+        (GenerationParams(end_tokens="last"), "sequential"),
+        (GenerationParams(service_class="relaxed"), "factor"),
+    ],
+)
+def test_a_rule_that_the_request_does_not_go_with_is_left_out(request_, rule):
+    assert filled(request_, GenerationParams(rule=rule, top_k=3)) == replace(request_, top_k=3)
 
 
 VALUES = {
@@ -58,26 +81,54 @@ def test_there_is_a_value_for_each_option_of_rules():
     assert set(VALUES) == set(ALL_RULE_OPTIONS)
 
 
+OTHERS = {
+    "max_tokens": [1, 8, 32], "min_tokens": [0, 4, 32], "temperature": [0.0, 1.0], "top_k": [5], "stop": [("x",)],
+    "block_length": [4, 8, 16], "sub_block_length": [2, 4], "steps": [1, 4, 16], "min_commits": [1, 8],
+    "radius": [8, 16], "t_min": [0.1, 0.7], "t_max": [0.2, 0.9], "alg_temp": [0.0, 0.5], "lookahead": [0, 2],
+    "cache": ["exact", "none", "delayed"], "refresh_interval": [4], "end_tokens": ["free", "last", "never"],
+    "cfg_scale": [0.0, 1.0], "early_exit": [True],
+}  # fmt: skip
+INFO = {
+    "rules": tuple(RULE_TRAITS),
+    "caches": ("exact", "none", "delayed"),
+    "defaults": {},
+    "block_length": 8,
+    "context_length": 64,
+}
+
+
 @st.composite
-def decodings(draw):
-    """A rule, or none, and of its options some."""
-    rule = draw(st.sampled_from(["threshold", "factor", "low_confidence", "d2f", "eb", "local_leap", "klass"]))
-    options = draw(st.sets(st.sampled_from(RULE_TRAITS[rule].options)))
-    return GenerationParams(
-        rule=draw(st.sampled_from([rule, None])) if options else rule, **{name: VALUES[name] for name in options}
-    )
+def params(draw):
+    """What a request may say: a rule, or none, and of its options some, with others beside."""
+    rule = draw(st.sampled_from(sorted(RULE_TRAITS)))
+    names = draw(st.sets(st.sampled_from(RULE_TRAITS[rule].options), max_size=2))
+    names |= draw(st.sets(st.sampled_from(sorted({*OTHERS} - {*VALUES})), max_size=4))
+    given = {name: draw(st.sampled_from(OTHERS[name])) if name in OTHERS else VALUES[name] for name in names}
+    return GenerationParams(rule=draw(st.sampled_from([rule, None])), **given)
 
 
-@given(decodings(), decodings())
-def test_a_request_that_is_served_without_defaults_is_served_with_them(request, defaults):
-    rules = ("threshold", "factor", "low_confidence", "d2f", "eb", "local_leap", "klass")
-    info = model_info(rules=rules, block_length=8, context_length=64)
-    alone, with_defaults = resolve(request, info, 1), resolve(filled(request, defaults), info, 1)
+def served(asked, info):
+    """What is in force; None for a request that is refused."""
+    try:
+        return resolve(asked, info, 1)
+    except UnmaskError:
+        return None
+
+
+@pytest.mark.parametrize("denoiser", ["full", "sub_block"])
+@given(request=params(), defaults=params())
+@settings(max_examples=60)
+def test_a_request_that_is_served_without_defaults_is_served_with_them(denoiser, request, defaults):
+    info = model_info(denoiser, **INFO)
+    assume(served(defaults, info) is not None)
+    alone = served(request, info)
+    assume(alone is not None)
+    together = resolve(filled(request, defaults), info, 1)
     if request.rule is not None:
-        assert with_defaults.rule == alone.rule
-    for name in VALUES:
-        if getattr(request, name) is not None:
-            assert getattr(with_defaults, name) == getattr(request, name)
+        assert together.rule == alone.rule
+    for field in fields(GenerationParams):
+        if getattr(request, field.name) not in (None, (), False) and hasattr(together, field.name):
+            assert getattr(together, field.name) == getattr(alone, field.name), field.name
 
 
 def test_every_parameter_is_one_that_may_have_a_default_or_is_for_requests_alone():

@@ -120,7 +120,7 @@ def test_two_models_of_one_name_on_the_command_line(folder, tmp_path):
 def test_two_models_of_one_name_in_a_folder(tmp_path):
     (tmp_path / "a b.gguf").touch()
     (tmp_path / "a-b.gguf").touch()
-    with pytest.raises(InvalidConfigError, match="a b.gguf"):
+    with pytest.raises(InvalidConfigError, match=r"a b\.gguf"):
         entries(Config(models_dir=tmp_path))
 
 

@@ -36,7 +36,7 @@ def make_config(document: Document, directory: Path) -> Config:
         raise fault_of(error, document) from None
     idle = None if table.idle_seconds is None else _endless(table.idle_seconds)
     config = Config(
-        path=Path(document.file) if document.file else None,
+        path=Path(os.path.abspath(document.file)) if document.file else None,
         models_dir=_place(table.models_dir, directory),
         memory_budget=table.memory_budget,
         max_models=table.max_models,

@@ -30,8 +30,7 @@ def side_by_side(
     places = threading.Semaphore(at_once)
     pieces: list[_Piece[R]] = []
     for item in items:
-        if not places.acquire(timeout=seconds):  # all are late: they give no place back
-            places = threading.Semaphore(at_once - 1)
+        places.acquire(timeout=seconds)  # after that, one that is late has lost its place
         pieces.append(_begin(work, item, places))
     return [_result(piece, item, late, seconds) for piece, item in zip(pieces, items, strict=True)]
 

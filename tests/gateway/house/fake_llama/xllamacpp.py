@@ -1,8 +1,8 @@
 """Stands in for the package of this name, in servers that have its folder on their path: an engine that writes a fixed
 text, and behaves as the model's name says.
 
-``late``: is not ready for a minute. ``noisy``: writes a megabyte of bytes on its standard output. ``garbled``: its streams
-turn into what is no JSON. ``steady``: nothing is wrong with it.
+``late``: is not ready for a minute. ``noisy``: writes a megabyte of bytes on its standard output. ``garbled``: its
+streams turn into what is no JSON. ``steady``: nothing is wrong with it.
 """
 
 from __future__ import annotations

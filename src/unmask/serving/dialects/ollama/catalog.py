@@ -75,6 +75,8 @@ def _model_info(listing: Listing) -> dict[str, Any]:
         "unmask.lane": listing.lane,
         "unmask.paradigm": listing.paradigm,
     }
+    if listing.canary is not None:
+        facts["unmask.canary"] = listing.canary
     info = listing.info
     if info is not None:
         facts |= {

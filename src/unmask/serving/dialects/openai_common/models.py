@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import msgspec
@@ -46,7 +47,8 @@ def _card(listing: Listing) -> dict[str, Any]:
             "parameters": listing.parameters,
             "precision": listing.precision,
         }
-        | ({} if listing.info is None else _decoding(listing.info)),
+        | ({} if listing.info is None else _decoding(listing.info))
+        | ({} if listing.canary is None else {"canary": asdict(listing.canary)}),
     }
 
 

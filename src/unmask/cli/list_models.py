@@ -1,0 +1,110 @@
+"""``unmask list``: the models that a server would have, and which engine each of them goes to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from unmask.cli import options
+from unmask.cli.completion import complete_lanes, complete_models
+
+if TYPE_CHECKING:
+    from unmask.gateway.config.appraisal import Appraisal
+
+Models = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="MODEL", help="As of serve, beside those of the file.", autocompletion=complete_models),
+]
+LaneName = Annotated[
+    str | None,
+    typer.Option("--lane", envvar="UNMASK_LANE", help="Only the models of this engine.", autocompletion=complete_lanes),
+]
+
+_HEAD = ("NAME", "PARADIGM", "ARCHITECTURE", "SIZE", "CONTEXT", "LANE", "STATE")
+
+
+def list_models(
+    models: Models = None, config: options.ConfigFile = None, lane: LaneName = None, json: options.Json = False
+) -> None:
+    """List the models of a configuration, of its folder, and MODEL..., from the headers of their files alone."""
+    import msgspec
+
+    from unmask.gateway.config.appraisal import REMOTE, appraise
+    from unmask.gateway.config.config import Config
+    from unmask.gateway.config.entries import entries
+    from unmask.gateway.config.reading import read_config
+    from unmask.gateway.lanes import known_lanes
+
+    lanes = known_lanes()
+    names = [*(one.name for one in lanes), REMOTE.name]
+    if lane is not None and lane not in names:
+        raise typer.BadParameter(f"'{lane}' is none of {', '.join(names)}.", param_hint="--lane")
+    found = appraise(entries(Config() if config is None else read_config(config), models or []), lanes)
+    states = _states(config)
+    rows = [_row(one, states) for one in found if lane is None or (one.lane and one.lane.name == lane)]
+    typer.echo(msgspec.json.encode({"models": rows}).decode() if json else _table(rows))
+
+
+def _states(config: Path | None) -> Mapping[str, str]:
+    """By name, the state of the models that a running server has; none is asked."""
+    return {}
+
+
+def _row(appraisal: Appraisal, states: Mapping[str, str]) -> dict[str, Any]:
+    """What is told of one model."""
+    from unmask.shown import printable
+
+    entry, card, refusal = appraisal.entry, appraisal.card, appraisal.refusal
+    return {
+        "name": entry.name,
+        "aliases": entry.aliases,
+        "adapters": list(entry.lora),
+        "source": printable(card.model),
+        "paradigm": card.paradigm,
+        "family": card.family,
+        "architecture": card.architecture,
+        "quantization": card.quantization,
+        "weight_bytes": card.weight_bytes,
+        "context_length": entry.context or card.context_length,
+        "lane": None if appraisal.lane is None else appraisal.lane.name,
+        "state": _state(appraisal, states),
+        "refusal": refusal,
+    }
+
+
+def _state(appraisal: Appraisal, states: Mapping[str, str]) -> str:
+    from unmask.checkpoints.hub import HubModel
+    from unmask.errors import CheckpointNotFoundError
+
+    refusal = appraisal.refusal
+    if refusal is None:
+        return states.get(appraisal.entry.name, "not loaded")
+    is_elsewhere = refusal.code == CheckpointNotFoundError.code and HubModel.parse(appraisal.card.model) is not None
+    return "not downloaded" if is_elsewhere else "refused"
+
+
+def _table(rows: list[dict[str, Any]]) -> str:
+    """Aligned columns, and below them a line for each model that is refused."""
+    from unmask.cli.sizes import size
+    from unmask.shown import cut, printable
+
+    cells: list[tuple[str, ...]] = [_HEAD]
+    for row in rows:
+        found = (
+            row["name"],
+            row["paradigm"],
+            row["family"] or row["architecture"],
+            size(row["weight_bytes"]),
+            row["context_length"] and f"{row['context_length']:,}",
+            row["lane"],
+            row["state"],
+        )
+        cells.append(tuple(printable(str(cell)) if cell else "-" for cell in found))
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
+    refused = [row for row in rows if row["refusal"] is not None]
+    lines += [printable(f"{row['name']}: {cut(row['refusal'].message)} [{row['refusal'].code}]") for row in refused]
+    return "\n".join(lines)

@@ -1,0 +1,103 @@
+"""Models with what looks on while they answer."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import structlog
+
+from unmask.answers.chat import Chat, Continuation
+from unmask.answers.sentinels import Expected
+from unmask.serving.admission import Admission
+from unmask.serving.diffusion_model import DiffusionModel
+from unmask.serving.model import Model
+from unmask.serving.observers.observed_admission import ObservedAdmission
+from unmask.serving.observers.response_cache import ResponseCache, key_of
+from unmask.serving.server_metrics import ServerMetrics
+from unmask.serving.settings import ServerSettings
+
+_log = structlog.get_logger()
+
+
+class Observers:
+    """Those of a server: sentinels, and the response cache if there is one."""
+
+    def __init__(self, metrics: ServerMetrics, settings: ServerSettings) -> None:
+        self._metrics = metrics
+        self._silence_seconds = settings.silence_seconds
+        self._cache = ResponseCache(settings.response_cache) if settings.response_cache else None
+
+    def around(self, model: Model) -> Model:
+        """``model``, watched."""
+        return ObservedModel(model, self)
+
+    async def admission(self, model: Model, asked: Chat | Continuation, tenant: str) -> Admission:
+        """What ``model`` makes of ``asked``, or the answers that were kept of it. Raises what the model raises."""
+        key = None if self._cache is None else key_of(model, asked, tenant)
+        if self._cache is None or key is None:
+            return self._watched(model, asked, await _admit(model, asked, tenant))
+        kept = self._cache.find(key)
+        self._metrics.looked_up(model.name, found=kept is not None)
+        if kept is not None:
+            return kept
+        return self._cache.keeping(key, self._watched(model, asked, await _admit(model, asked, tenant)))
+
+    def _watched(self, model: Model, asked: Chat | Continuation, admission: Admission) -> Admission:
+        if isinstance(asked, Continuation) and asked.echo:  # the prompt would be judged with the answer
+            return admission
+        try:
+            expected = Expected.by(asked)
+        except Exception:
+            _log.exception("an observer of answers failed")
+            return admission
+        warn = partial(self._warn, model.name)
+        return ObservedAdmission(admission, expected, warn=warn, silence_seconds=self._silence_seconds)
+
+    def _warn(self, model: str, kind: str) -> None:
+        self._metrics.warned(model, kind)
+        _log.warning("answer", model=model, kind=kind)
+
+
+async def _admit(model: Model, asked: Chat | Continuation, tenant: str) -> Admission:
+    if isinstance(asked, Chat):
+        return await model.admit_chat(asked, tenant)
+    return await model.admit_texts(asked, tenant)
+
+
+class ObservedModel:
+    """A model whose requests pass the ``observers``."""
+
+    def __init__(self, model: Model, observers: Observers) -> None:
+        self._model = model
+        self._observers = observers
+
+    @property
+    def name(self) -> str:
+        """Its name on the wire."""
+        return self._model.name
+
+    @property
+    def weights(self) -> str:
+        """What tells its weights from others."""
+        return self._model.weights
+
+    @property
+    def has_template(self) -> bool:
+        """Whether it takes conversations."""
+        return self._model.has_template
+
+    async def admit_chat(self, chat: Chat, tenant: str) -> Admission:
+        """``chat``, checked, and watched."""
+        return await self._observers.admission(self._model, chat, tenant)
+
+    async def admit_texts(self, asked: Continuation, tenant: str) -> Admission:
+        """``asked``, checked, and watched."""
+        return await self._observers.admission(self._model, asked, tenant)
+
+    async def count(self, chat: Chat) -> int:
+        """The tokens of the prompt that ``chat`` makes."""
+        return await self._model.count(chat)
+
+    def ours(self, what: str) -> DiffusionModel:
+        """The model itself, if our own engine runs it."""
+        return self._model.ours(what)
