@@ -21,7 +21,7 @@ Model = Annotated[
     ),
 ]
 
-Lane = Annotated[str | None, typer.Option("--lane", help="Ask of this engine alone, as a configuration's 'lane' does.")]
+Lane = Annotated[
     str | None, typer.Option("--lane", help="Ask of this engine alone, as 'lane' in a configuration does.")
 ]
 
