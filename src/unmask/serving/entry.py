@@ -77,7 +77,11 @@ class Entry(abc.ABC):
             except BaseException:
                 await resident.close()
                 raise
-        self.listings = [replace(listing, canary=verdict) for listing in resident.listings()]
+        sizes = {listing.name: listing.size for listing in self.listings}
+        self.listings = [
+            replace(listing, canary=verdict, size=listing.size or sizes.get(listing.name, 0))
+            for listing in resident.listings()
+        ]
         return resident
 
     @abc.abstractmethod
