@@ -170,4 +170,6 @@ class House:
         """End all engines."""
         for task in self._keeping:
             task.cancel()
+        for entry in self.entries:
+            entry.forget()
         await self._supervisor.close()
