@@ -22,7 +22,8 @@ Model = Annotated[
 ]
 
 Lane = Annotated[
-    str | None, typer.Option("--lane", help="Ask of this engine alone, as 'lane' in a configuration does.")
+    str | None,
+    typer.Option(envvar="UNMASK_LANE", help="Ask of this engine alone, as 'lane' in a configuration does."),
 ]
 
 

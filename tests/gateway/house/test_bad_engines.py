@@ -27,7 +27,7 @@ ENGINES = ("late", "noisy", "garbled", "steady")
 
 def config_of(folder: Path, smollm2: Path, **urls: str) -> str:
     """A configuration of an engine of each kind, and of servers elsewhere."""
-    models = {name: {"path": str(smollm2)} for name in ENGINES}
+    models = {name: {"path": str(smollm2), "canary": False} for name in ENGINES}
     models["late"]["load_timeout"] = 2
     remotes = {name: {"url": url, "model": "m"} for name, url in urls.items()}
     return str(write_config(folder / "models.yaml", models | remotes))
@@ -112,9 +112,8 @@ async def test_a_disk_without_room_for_logs(smollm2, session, tmp_path, monkeypa
         pytest.skip(f"no small disk can be made here: {mounted.stderr.decode().strip()}")
     try:
         with serve("--config", config) as server:
-            for model in ("noisy", "steady"):
-                told = await ask(session, server.url, "chat", model, "Hi", 40)
-                assert told.text.strip() == TEXT.strip()
+            told = await ask(session, server.url, "chat", "noisy", "Hi", 40)
+            assert told.text.strip() == TEXT.strip()
             assert server.stop() == 0
     finally:
         subprocess.run(["umount", str(full)], check=True)
