@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.foreign_models import gguf_file
-from tests.gateway.builds import RELEASED, build, python_with
+from tests.gateway.builds import RELEASED, build, python_package, python_with
 from tests.serving.processes import environment
 from unmask.cli.main import main
 from unmask.gateway.mainline import MAINLINE
@@ -69,6 +69,20 @@ def test_an_engine_from_its_adding_to_its_end(unmask, tmp_path):
     assert program.exists()
 
 
+def test_a_model_proves_what_help_does_not(unmask, tmp_path):
+    program = build(tmp_path / "llama-server", *RELEASED)
+    model = gguf_file("llama")(tmp_path / "model")
+    unmask("engine", "add", "mine", program)
+    assert "wrote a token, in" in unmask("engine", "probe", "mine", "--model", model)
+    refused = unmask("engine", "probe", "mine", "--model", "unmask-tiny", status=1)
+    assert "paradigm_mismatch" in refused
+    build(program, *RELEASED, faults="--signal 4")
+    told = unmask("engine", "probe", "mine", "--model", model, status=1)
+    assert "CPU instruction that this machine lacks" in told
+    assert "model_load_failed" in told
+    assert listed(unmask)["mine"]["usable"]  # other models may load
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -109,6 +123,14 @@ def test_options_that_do_not_go_together(unmask, arguments):
     assert "Invalid value" in unmask("engine", "add", *arguments, status=2)
 
 
+def test_an_engine_that_was_added_by_another_meanwhile_stays(unmask, tmp_path):
+    program = build(tmp_path / "first", *RELEASED)
+    command = f"{sys.executable} -m unmask engine add mine {program}"
+    slow = build(tmp_path / "second", *RELEASED, help=f'UNMASK_HOME="{tmp_path / "home"}" {command}; exit 0')
+    assert "meanwhile" in unmask("engine", "add", "mine", slow, status=1)
+    assert listed(unmask)["mine"]["program"] == str(program)
+
+
 def test_a_registry_that_is_broken_is_named(unmask, tmp_path):
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "engines.json").write_text("no engines")
@@ -117,8 +139,7 @@ def test_a_registry_that_is_broken_is_named(unmask, tmp_path):
 
 
 def test_sglang_by_the_python_that_has_it(unmask, tmp_path):
-    (tmp_path / "packages" / "sglang").mkdir(parents=True)
-    (tmp_path / "packages" / "sglang" / "__init__.py").touch()
+    python_package(tmp_path / "packages", "sglang", "LLaDA2MoeModelLM")
     python = python_with(tmp_path / "python", tmp_path / "packages")
     unmask("engine", "add", "sg", python, "--kind", "sglang")
     assert "LLaDA2MoeModelLM" in listed(unmask)["sg"]["architectures"]["diffusion"]

@@ -57,3 +57,17 @@ def python_with(path: Path, packages: Path) -> Path:
     path.write_text(f"#!/bin/sh\nPYTHONPATH='{packages}{os.pathsep}{ROOT}' exec '{sys.executable}' \"$@\"\n")
     path.chmod(0o755)
     return path
+
+
+MODELS = {"sglang": "srt/models", "vllm": "model_executor/models"}
+
+
+def python_package(packages: Path, package: str, *classes: str) -> Path:
+    """A package like SGLang or vLLM in the folder ``packages``, with model ``classes``; gives its beginning."""
+    models = packages / package / MODELS[package]
+    models.mkdir(parents=True)
+    (models / "some.py").write_text("\n".join(f"class {name}:\n    raise SystemExit" for name in classes))
+    (packages / package / "version.py").write_text('__version__ = "1"')
+    origin = packages / package / "__init__.py"
+    origin.write_text("raise SystemExit('imported')")
+    return origin

@@ -9,7 +9,7 @@ import subprocess
 import msgspec
 import pytest
 
-from tests.gateway.builds import CANVASES, RELEASED, WORKER, build, python_with
+from tests.gateway.builds import CANVASES, MODELS, RELEASED, WORKER, build, python_package, python_with
 from unmask.errors import EngineUnusableError
 from unmask.gateway.engine import Engine
 from unmask.gateway.engine_lanes import engine_lane
@@ -115,22 +115,26 @@ def test_the_table_in_a_library_and_its_changes(shared_build):
     assert "is gone" in engine_lane(engine).missing
 
 
+DECODED = {"sglang": "LLaDA2MoeModelLM", "vllm": "DiffusionGemmaForBlockDiffusion"}
+
+
 @pytest.mark.parametrize("package", ["sglang", "vllm"])
 def test_engines_that_are_packages_of_python(tmp_path, package):
     python = python_with(tmp_path / "python", tmp_path / "packages")
     with pytest.raises(EngineUnusableError, match=f"has the package {package}"):
         probe(package, python)
-    origin = tmp_path / "packages" / package / "__init__.py"
-    origin.parent.mkdir(parents=True)
-    origin.write_text("raise SystemExit('imported')")
+    classes = ("LlamaForCausalLM", "LlamaForNothing", *DECODED.values())
+    origin = python_package(tmp_path / "packages", package, *classes)
     kind, found = probe(package, python)
     assert kind == package
-    assert "LlamaForCausalLM" in found.architectures["autoregressive"]
-    served = {"sglang": "LLaDA2MoeModelLM", "vllm": "DiffusionGemmaForBlockDiffusion"}
-    for name, architecture in served.items():
-        assert (architecture in found.architectures["diffusion"]) == (name == package)
+    assert found.architectures == {"autoregressive": ["LlamaForCausalLM"], "diffusion": [DECODED[package]]}
     engine = Engine("mine", kind, str(python), "a path", found)
     assert engine_lane(engine).missing == ""
     assert engine_lane(engine).formats == {"safetensors"}
+    (origin.parent / "version.py").write_text('__version__ = "2"')
+    assert "version.py has changed" in engine_lane(engine).missing
+    shutil.rmtree(origin.parent / MODELS[package])
+    with pytest.raises(EngineUnusableError, match="none of the model classes"):
+        probe(package, python)
     origin.unlink()
     assert str(origin) in engine_lane(engine).missing

@@ -32,6 +32,9 @@ Package = Annotated[
 Install = Annotated[
     bool, typer.Option("--install", envvar="UNMASK_INSTALL", help="Fetch the package from PyPI, into its own place.")
 ]
+Model = Annotated[
+    str | None, typer.Option(envvar="UNMASK_PROBE_MODEL", help="Load this model, too, and have it write a token.")
+]
 Source = Annotated[Path, typer.Argument(help="Folder of llama.cpp's source.")]
 Target = Annotated[str, typer.Option(envvar="UNMASK_BUILD_TARGET", help="Program to build.")]
 Jobs = Annotated[int, typer.Option(envvar="UNMASK_BUILD_JOBS", min=0, help="Files compiled at once; 0: one per core.")]
@@ -103,22 +106,26 @@ def remove(name: Name) -> None:
 
 
 @app.command()
-def probe(name: Name) -> None:
+def probe(name: Name, model: Model = None) -> None:
     """Find out anew what an engine serves, after an update for one."""
     import msgspec
 
     from unmask.errors import EngineUnusableError
     from unmask.gateway import engine_probe
     from unmask.gateway.engine_registry import RegistryFile
+    from unmask.gateway.engine_trial import try_model
 
     engine = _known(RegistryFile().read().engine(name), name)
     asked: EngineKind = "llama.cpp" if engine.kind == "logits_worker" else engine.kind
     try:
         kind, probed = engine_probe.probe(asked, Path(engine.program))
     except EngineUnusableError as error:
-        _store(msgspec.structs.replace(engine, fault=error.message))
+        _store(msgspec.structs.replace(engine, fault=error.message), engine)
         raise
-    _store(msgspec.structs.replace(engine, kind=kind, probed=probed, fault=""))
+    found = msgspec.structs.replace(engine, kind=kind, probed=probed, fault="")
+    _store(found, engine)
+    if model is not None:
+        _say(f"It loaded the model and wrote a token, in {try_model(found, model):.1f} s.")
 
 
 @app.command()
@@ -132,23 +139,28 @@ def build(name: Name, source: Source, target: Target = "llama-server", jobs: Job
     if former is None or not Path(former.program).is_relative_to(folder):
         _check_free(name)
     program = build_llama_cpp(source.expanduser(), folder, target, jobs or os.cpu_count() or 1, _say)
-    _register(name, "llama.cpp", program, f"built from {source.absolute()}")
+    _register(name, "llama.cpp", program, f"built from {source.absolute()}", former)
 
 
-def _register(name: str, kind: EngineKind, program: Path, source: str) -> None:
+def _register(name: str, kind: EngineKind, program: Path, source: str, former: Engine | None = None) -> None:
     from unmask.gateway import engine_probe
     from unmask.gateway.engine import Engine
 
     found, probed = engine_probe.probe(kind, program)
-    _store(Engine(name, found, str(program), source, probed))
+    _store(Engine(name, found, str(program), source, probed), former)
 
 
-def _store(engine: Engine) -> None:
-    """Write it, and say what it serves."""
+def _store(engine: Engine, former: Engine | None) -> None:
+    """Write it in place of the ``former`` one, and say what it serves."""
+    from unmask.errors import InvalidValueError
     from unmask.gateway.engine_lanes import engine_lane
     from unmask.gateway.engine_registry import RegistryFile
 
     with RegistryFile().changing() as changes:
+        if changes.registry.engine(engine.name) != former:
+            raise InvalidValueError(
+                f"The engine '{engine.name}' was added, changed or removed meanwhile.", hint="See: unmask engine list"
+            )
         changes.registry = changes.registry.with_engine(engine)
     typer.echo(_told(engine_lane(engine), engine), err=True)
 

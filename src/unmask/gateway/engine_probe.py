@@ -11,7 +11,7 @@ from pathlib import Path
 from unmask.errors import EngineUnusableError
 from unmask.gateway.advertised import Speaks, advertised
 from unmask.gateway.engine import EngineKind, Probed, mark_file
-from unmask.gateway.hugging_face_engines import SGLANG, VLLM
+from unmask.gateway.hugging_face_engines import VERSIONS, served_by
 from unmask.gateway.linked_files import engine_environment, linked_files
 from unmask.gateway.llama_table import architectures_in, mapped
 from unmask.gateway.telling import explain_signal
@@ -125,6 +125,15 @@ def _probe_package(python: Path, package: str) -> Probed:
             hint=f"Give the path of one that has it, or let 'unmask engine add NAME --package {package} --install' "
             "make one.",
         )
-    table = SGLANG if package == "sglang" else VLLM
-    served = {paradigm: sorted(known) for paradigm, known in table.items()}
-    return Probed([mark_file(python.resolve()), mark_file(origin)], served)
+    try:
+        served = {paradigm: sorted(known) for paradigm, known in served_by(package, origin.parent).items()}
+        versions = [file for name in VERSIONS if (file := origin.with_name(name)).is_file()]
+        files = [mark_file(file) for file in (python.resolve(), origin, *versions)]
+    except OSError as error:
+        raise EngineUnusableError(f"The package {package} of {python} cannot be read: {cut(error)}.") from None
+    if not any(served.values()):
+        raise EngineUnusableError(
+            f"The package {package} of {python} has none of the model classes that are known here.",
+            hint="Install a newer version of it, or one of Unmask.",
+        )
+    return Probed(files, served)

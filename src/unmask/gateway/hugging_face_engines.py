@@ -1,12 +1,14 @@
-"""What SGLang and vLLM serve, by Hugging Face's class: the common ones of many, as their documentation lists them."""
+"""What SGLang and vLLM serve, by Hugging Face's class: the common ones of many that an installed package has."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from pathlib import Path
 
 from unmask.checkpoints.paradigm import Paradigm
 
-_BOTH = frozenset(
+_COMMON = frozenset(
     {
         "LlamaForCausalLM", "MistralForCausalLM", "MixtralForCausalLM", "QWenLMHeadModel", "Qwen2ForCausalLM",
         "Qwen2MoeForCausalLM", "Qwen3ForCausalLM", "Qwen3MoeForCausalLM", "Qwen3NextForCausalLM", "GemmaForCausalLM",
@@ -18,11 +20,23 @@ _BOTH = frozenset(
     }
 )  # fmt: skip
 
-SGLANG: Mapping[Paradigm, frozenset[str]] = {
-    "autoregressive": _BOTH,
-    "diffusion": frozenset({"LLaDA2MoeModelLM", "SDARForCausalLM", "SDARMoeForCausalLM"}),
+# As diffusion, those that their releases decode so.
+_DIFFUSION = {
+    "sglang": frozenset({"LLaDA2MoeModelLM", "SDARForCausalLM", "SDARMoeForCausalLM"}),
+    "vllm": frozenset({"DiffusionGemmaForBlockDiffusion"}),
 }
-VLLM: Mapping[Paradigm, frozenset[str]] = {
-    "autoregressive": _BOTH,
-    "diffusion": frozenset({"DiffusionGemmaForBlockDiffusion"}),
-}
+_MODELS = {"sglang": Path("srt", "models"), "vllm": Path("model_executor", "models")}
+_CLASS = re.compile(rb"\b[A-Z]\w{3,79}\b")
+_MOST_FILES = 2000
+_MOST_BYTES = 2**21  # of a file; theirs are smaller
+VERSIONS = ("version.py", "_version.py")  # one of which changes with every release
+
+
+def served_by(package: str, folder: Path) -> Mapping[Paradigm, frozenset[str]]:
+    """What ``package``, "sglang" or "vllm", serves as it is installed in ``folder``. Its files are read, not run."""
+    words: set[bytes] = set()
+    for file in sorted((folder / _MODELS[package]).glob("*.py"))[:_MOST_FILES]:
+        with open(file, "rb") as opened:
+            words.update(_CLASS.findall(opened.read(_MOST_BYTES)))
+    known = {word.decode() for word in words}
+    return {"autoregressive": _COMMON & known, "diffusion": _DIFFUSION[package] & known}

@@ -10,6 +10,7 @@ import copy
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
+from contextvars import Context
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Generic, Protocol, TypeVar
@@ -156,7 +157,8 @@ class Supervisor(Generic[R]):
                 case Load(name):
                     model = self._models[name]
                     model.ending = asyncio.Event()
-                    model.life = asyncio.create_task(self._live(model), name=f"model {name}")
+                    # It outlives the request that began it, whose log lines and ledger are none of its business.
+                    model.life = asyncio.create_task(self._live(model), name=f"model {name}", context=Context())
                 case End(name):
                     self._models[name].ending.set()
                 case Grant(ticket, name):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from unmask.models.card import Refusal
 
 _AGAIN_SECONDS = 5.0
+_MOST_TOLD = 8  # names, to somebody who asked for another
 NO_LIMITS = ResidencyLimits()
 
 
@@ -124,8 +126,20 @@ class House:
         if name in self.refused:
             refusal = self.refused[name]
             raise UnmaskError.from_code(refusal.code, refusal.message, refusal.remedy)
-        served = ", ".join(f"'{one}'" for one in self.names)
-        raise ModelNotFoundError(f"Model {shown(name)} is not served here.", hint=f"Use {served}.", param="model")
+        raise ModelNotFoundError(
+            f"Model {shown(name)} is not served here.", hint=f"Use {self._others(name)}.", param="model"
+        )
+
+    def _others(self, name: str) -> str:
+        """Some of the names that are served, those that are spelled like ``name`` first."""
+        alike = get_close_matches(name[:200], self.names, n=_MOST_TOLD)
+        some = list(dict.fromkeys([*alike, *self.names]))
+        told = ", ".join(f"'{one}'" for one in some[:_MOST_TOLD])
+        return told if len(some) <= _MOST_TOLD else f"{told} or another of the {len(some)} in GET /v1/models"
+
+    def knows(self, name: str) -> bool:
+        """Whether ``name`` is that of a model here, be it refused."""
+        return name in self.refused or any(entry.find(name) is not None for entry in self.entries)
 
     def listings(self) -> Iterator[Listing]:
         """All models that are served."""
@@ -191,4 +205,6 @@ class House:
         """End all engines."""
         for task in self._keeping:
             task.cancel()
+        for entry in self.entries:
+            entry.forget()
         await self._supervisor.close()

@@ -28,7 +28,7 @@ from unmask.gateway.llama_cpp import LlamaCppOptions
 from unmask.gateway.rescue import load_or_rescue
 from unmask.gateway.residency import ResidencyLimits
 from unmask.gateway.run_directory import RunDirectory
-from unmask.gateway.upstream.endpoint import Endpoint, UpstreamKind
+from unmask.gateway.upstream.endpoint import Endpoint, Patience, UpstreamKind
 from unmask.home import home
 from unmask.models.card import ModelCard, Refusal
 from unmask.serving.entry import Entry, Stay
@@ -131,6 +131,7 @@ class _Maker:
             card,
             max_waiting=settings.max_waiting,
             timeouts=settings.timeouts,
+            load_seconds=wanted.load_timeout,
             stay=self._stay(wanted),
             defaults=wanted.defaults,
             aliases=wanted.aliases,
@@ -138,7 +139,9 @@ class _Maker:
         )
 
     def _child(self, wanted: Wanted, card: ModelCard, lane: Lane) -> Entry:
-        options = wanted.llama_cpp(LlamaCppOptions(context=min(card.context_length or 4096, 4096)))
+        engine = self._plan.engine
+        context = engine.max_context or min(card.context_length or 4096, 4096)
+        options = wanted.llama_cpp(LlamaCppOptions(context=context, threads=engine.threads))
         directory = self._run_directory()
         connect = partial(self._start, wanted.name, card, lane, options, directory)
         tokens = options.slots * options.context
@@ -148,6 +151,7 @@ class _Maker:
             connect,
             capacity=options.slots + self._plan.settings.max_waiting,
             timeouts=self._plan.settings.timeouts,
+            patience=_patience(wanted),
             size_bytes=size,
             stay=self._stay(wanted),
             defaults=wanted.defaults,
@@ -189,6 +193,7 @@ class _Maker:
             connect,
             capacity=self._plan.engine.max_running + self._plan.settings.max_waiting,
             timeouts=self._plan.settings.timeouts,
+            patience=_patience(wanted),
             stay=Stay(),
             defaults=wanted.defaults,
             aliases=wanted.aliases,
@@ -206,6 +211,10 @@ def child_endpoint(lane: Lane, child: Child, name: str) -> Endpoint:
     """Where ``child`` answers for the model ``name``."""
     kind: UpstreamKind = lane.kind if lane.kind in ("vllm", "sglang") else "llama.cpp"
     return Endpoint(lane=lane.name, kind=kind, base_url=f"{child.url}/v1", model=name, key=child.secret)
+
+
+def _patience(wanted: Wanted) -> Patience:
+    return Patience() if wanted.stall_timeout is None else Patience(stall=wanted.stall_timeout)
 
 
 def _listing(wanted: Wanted, card: ModelCard, lane: str) -> Listing:
