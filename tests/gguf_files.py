@@ -121,7 +121,7 @@ def convert(
     config = json.loads((checkpoint / "config.json").read_text())
     tensors = load_file(checkpoint / "model.safetensors")
     writer = gguf.GGUFWriter(target, architecture(config), split_max_tensors=tensors_per_shard)
-    _add_keys(writer, _KEYS[architecture(config)](config) | (vocabulary or _vocabulary(config)))
+    _add_keys(writer, _KEYS[architecture(config)](config) | (vocabulary or byte_vocabulary(config)))
     stacks: dict[str, list[np.ndarray]] = {}
     for name, place in places(config, tensors).items():
         tensor = tensors[name] if place.unpermute_heads is None else permuted(tensors[name], place.unpermute_heads)
@@ -289,7 +289,7 @@ def _frequency_factors(text: dict[str, Any]) -> np.ndarray:
     return np.array([1.0] * turning + [1e30] * (pairs - turning), dtype=np.float32)
 
 
-def _vocabulary(config: dict[str, Any]) -> dict[str, Any]:
+def byte_vocabulary(config: dict[str, Any]) -> dict[str, Any]:
     """A tokenizer with a token for every byte but those whose ids are special in the golden checkpoints."""
     gemma = architecture(config) == "diffusion-gemma"
     size = (config["text_config"] if gemma else config)["vocab_size"]

@@ -21,8 +21,13 @@ Model = Annotated[
     ),
 ]
 
+Lane = Annotated[
+    str | None,
+    typer.Option(envvar="UNMASK_LANE", help="Ask of this engine alone, as 'lane' in a configuration does."),
+]
 
-def inspect(model: Model, json: options.Json = False) -> None:
+
+def inspect(model: Model, lane: Lane = None, json: options.Json = False) -> None:
     """Say what MODEL is and which engine serves it, from the headers of its files alone."""
     import msgspec
 
@@ -32,9 +37,9 @@ def inspect(model: Model, json: options.Json = False) -> None:
     from unmask.models.card import inspect_model
 
     card = inspect_model(model)
-    card, lane, warning = _decided(card, route(card, known_lanes()))
-    report = msgspec.to_builtins(card) | {"lane": lane, "warning": warning}
-    typer.echo(msgspec.json.encode(report).decode() if json else _table(card, lane, warning))
+    card, taken, warning = _decided(card, route(card, known_lanes(), lane))
+    report = msgspec.to_builtins(card) | {"lane": taken, "warning": warning}
+    typer.echo(msgspec.json.encode(report).decode() if json else _table(card, taken, warning))
     if card.refusal is not None:
         raise UnmaskError.from_code(card.refusal.code, card.refusal.message, card.refusal.remedy)
 

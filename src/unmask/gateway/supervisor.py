@@ -10,6 +10,7 @@ import copy
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
+from contextvars import Context
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Generic, Protocol, TypeVar
@@ -116,15 +117,12 @@ class Supervisor(Generic[R]):
     def states(self) -> list[ModelState]:
         """All models, with times as seconds since 1970."""
         now = self._now()
-        start = time.time() - now
+        return [_dated(state, time.time() - now) for state in self._residency.states(now)]
 
-        def date(moment: float | None) -> float | None:
-            return None if moment is None else start + moment
-
-        return [
-            replace(state, since=date(state.since), expires_at=date(state.expires_at), retry_at=date(state.retry_at))
-            for state in self._residency.states(now)
-        ]
+    def state(self, name: str) -> ModelState:
+        """One of them, in the same way."""
+        now = self._now()
+        return _dated(self._residency.state(self._find(name).name, now), time.time() - now)
 
     def keep(self, name: str, seconds: float | None) -> None:
         """From now until it goes, keep a model for so long without users; 0: until it is idle, None: for ever.
@@ -159,7 +157,8 @@ class Supervisor(Generic[R]):
                 case Load(name):
                     model = self._models[name]
                     model.ending = asyncio.Event()
-                    model.life = asyncio.create_task(self._live(model), name=f"model {name}")
+                    # It outlives the request that began it, whose log lines and ledger are none of its business.
+                    model.life = asyncio.create_task(self._live(model), name=f"model {name}", context=Context())
                 case End(name):
                     self._models[name].ending.set()
                 case Grant(ticket, name):
@@ -234,6 +233,14 @@ class Supervisor(Generic[R]):
         if not model.ending.is_set():
             _log.warning("model died", model=model.name, reason=reason)
             self._apply(self._residency.crashed(model.name, reason or "it has died", self._now()))
+
+
+def _dated(state: ModelState, start: float) -> ModelState:
+    """``state`` with dates instead of moments of the loop's clock, which was 0 at ``start``."""
+    since, expires_at, retry_at = (
+        None if moment is None else start + moment for moment in (state.since, state.expires_at, state.retry_at)
+    )
+    return replace(state, since=since, expires_at=expires_at, retry_at=retry_at)
 
 
 async def _unless(ending: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:

@@ -18,7 +18,7 @@ async def unless_disconnected(receive: Receive, work: Coroutine[Any, Any, T]) ->
     The request's body must have been read: ``receive`` has nothing but the disconnect left to tell.
     """
     working = asyncio.ensure_future(work)
-    tasks = [working]
+    tasks: list[asyncio.Future[Any]] = [working]
     try:
         await asyncio.sleep(0)  # most work need not wait for anything, and is done before the client could leave
         if not working.done():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from unmask.models.card import Refusal
 
 _AGAIN_SECONDS = 5.0
+_MOST_TOLD = 8  # names, to somebody who asked for another
 NO_LIMITS = ResidencyLimits()
 
 
@@ -56,22 +58,29 @@ class House:
             )
         self._loaded: dict[str, LoadedModel] = {}
         self._keeping: list[asyncio.Task[None]] = []
+        self._stopped: dict[str, asyncio.Event] = {}  # by somebody who wanted it, until they are loaded again
 
     async def preload(self, progress: Progress = lambda share: None) -> None:
         """Load what shall be there from the start, one after the other. Raises what loading meets."""
         for entry in self.entries:
             if entry.stay.preload:
-                async with telling(partial(self._supervisor.loading, entry.name), progress), self.hold(entry.name):
-                    if entry.stay.pinned:
-                        self._keeping.append(asyncio.create_task(self._keep_loaded(entry)))
+                async with telling(partial(self._supervisor.loading, entry.name), progress):
+                    await self._load(entry)
+                if entry.stay.pinned:
+                    self._keeping.append(asyncio.create_task(self._keep_loaded(entry)))
+
+    async def _load(self, entry: Entry) -> None:
+        async with self._supervisor.hold(entry.name) as loaded:
+            self._loaded[entry.name] = loaded
 
     async def _keep_loaded(self, entry: Entry) -> None:
         """Load ``entry`` again whenever it has died: who waits until a server is ready sends no request meanwhile."""
         while True:
             await self._loaded[entry.name].wait_closed()
+            if entry.name in self._stopped:
+                await self._stopped[entry.name].wait()
             try:
-                async with self.hold(entry.name):
-                    continue
+                await self._load(entry)
             except UnmaskError as error:
                 await asyncio.sleep(error.retry_after or _AGAIN_SECONDS)
 
@@ -96,7 +105,13 @@ class House:
                 entry.metrics.rejected(error.code)
                 raise
             self._loaded[entry.name] = loaded
+            if entry.name in self._stopped:
+                self._stopped.pop(entry.name).set()
             yield loaded.model(listing.name)
+
+    def loading(self, name: str) -> float | None:
+        """The share of a model that is loaded; None unless it is being loaded. Raises ``ModelNotFoundError``."""
+        return self._supervisor.loading(self._find(name)[0].name)
 
     def keep(self, name: str, seconds: float | None) -> None:
         """Keep a model that is held for so long without users; 0: until it is idle, None: for ever."""
@@ -111,8 +126,20 @@ class House:
         if name in self.refused:
             refusal = self.refused[name]
             raise UnmaskError.from_code(refusal.code, refusal.message, refusal.remedy)
-        served = ", ".join(f"'{one}'" for one in self.names)
-        raise ModelNotFoundError(f"Model {shown(name)} is not served here.", hint=f"Use {served}.", param="model")
+        raise ModelNotFoundError(
+            f"Model {shown(name)} is not served here.", hint=f"Use {self._others(name)}.", param="model"
+        )
+
+    def _others(self, name: str) -> str:
+        """Some of the names that are served, those that are spelled like ``name`` first."""
+        alike = get_close_matches(name[:200], self.names, n=_MOST_TOLD)
+        some = list(dict.fromkeys([*alike, *self.names]))
+        told = ", ".join(f"'{one}'" for one in some[:_MOST_TOLD])
+        return told if len(some) <= _MOST_TOLD else f"{told} or another of the {len(some)} in GET /v1/models"
+
+    def knows(self, name: str) -> bool:
+        """Whether ``name`` is that of a model here, be it refused."""
+        return name in self.refused or any(entry.find(name) is not None for entry in self.entries)
 
     def listings(self) -> Iterator[Listing]:
         """All models that are served."""
@@ -127,18 +154,44 @@ class House:
         """Where each model is in its life, and who uses it."""
         return self._supervisor.states()
 
+    def residents(self) -> list[tuple[Entry, ModelState]]:
+        """The same, with what is known of each."""
+        return list(zip(self.entries, self.states(), strict=True))
+
+    def resident(self, name: str) -> tuple[Entry, ModelState]:
+        """The same of one. Raises ``ModelNotFoundError``, or why it was refused."""
+        entry, _ = self._find(name)
+        return entry, self._supervisor.state(entry.name)
+
+    def loaded(self, name: str) -> LoadedModel | None:
+        """What holds the model called ``name``, if it was ever loaded; it may be dead."""
+        return self._loaded.get(self._find(name)[0].name)
+
+    async def stop(self, name: str) -> ModelState:
+        """Stop a model, or its load, whoever uses it or waits for it; where it was. The next request loads it again.
+
+        Raises ``ModelNotFoundError``, or why it was refused.
+        """
+        entry, _ = self._find(name)
+        before = self._supervisor.state(entry.name)
+        self._stopped.setdefault(entry.name, asyncio.Event())
+        await self._supervisor.stop(entry.name)
+        return before
+
     def _metrics(self) -> Iterator[tuple[dict[str, str], Metrics]]:
         for entry in self.entries:
             yield entry.labels, entry.metrics
 
     def check_ready(self) -> None:
-        """Raises ``ShuttingDownError``, or ``EngineUnavailableError`` unless all pinned models are there."""
+        """Raises ``ShuttingDownError``, or ``EngineUnavailableError`` unless all pinned models are there, but for those
+        that somebody has stopped.
+        """
         if self.stopping:
             raise ShuttingDownError
         for entry in self.entries:
             lasting = entry.stay.pinned and entry.stay.preload
             loaded = self._loaded.get(entry.name)
-            if lasting and (loaded is None or not loaded.alive):
+            if lasting and entry.name not in self._stopped and (loaded is None or not loaded.alive):
                 raise EngineUnavailableError(
                     "The engine has died.", hint="It is being started again; see the server's log."
                 )
@@ -152,4 +205,6 @@ class House:
         """End all engines."""
         for task in self._keeping:
             task.cancel()
+        for entry in self.entries:
+            entry.forget()
         await self._supervisor.close()

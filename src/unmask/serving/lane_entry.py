@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+from pathlib import Path
 
 from unmask.gateway.child import Child
 from unmask.gateway.config.entry import NOTHING_SAID
 from unmask.gateway.supervisor import Progress
-from unmask.gateway.upstream.endpoint import Endpoint
+from unmask.gateway.upstream.endpoint import Endpoint, Patience
 from unmask.gateway.upstream.upstream import Upstream
 from unmask.params import GenerationParams
 from unmask.serving.entry import Entry, Stay
 from unmask.serving.lane_model import LaneModel
-from unmask.serving.lane_resident import LaneResident, last_words
+from unmask.serving.lane_resident import LaneResident
 from unmask.serving.listing import Listing
 from unmask.serving.resident import LoadedModel
 from unmask.terms import NO_TIMEOUTS, Timeouts
@@ -25,7 +25,7 @@ Connect = Callable[[], Awaitable[tuple[Endpoint, Child | None]]]
 class LaneEntry(Entry):
     """``connect`` gives the address of the engine that serves the model, and the child that it starts for it, if any.
 
-    ``capacity`` and ``timeouts`` are those of ``LaneModel``.
+    ``capacity`` and ``timeouts`` are those of ``LaneModel``, ``patience`` is ``Upstream``'s.
     """
 
     def __init__(
@@ -35,21 +35,25 @@ class LaneEntry(Entry):
         *,
         capacity: int,
         timeouts: Timeouts = NO_TIMEOUTS,
+        patience: Patience | None = None,
         size_bytes: int = 0,
         stay: Stay = Stay(),  # noqa: B008
         defaults: GenerationParams = NOTHING_SAID,
         aliases: Sequence[str] = (),
         canary: bool = False,
+        log: Path | None = None,
     ) -> None:
         super().__init__([listing], size_bytes=size_bytes, stay=stay, defaults=defaults, aliases=aliases, canary=canary)
+        self.log = log
         self._connect = connect
         self._capacity = capacity
         self._timeouts = timeouts
+        self._patience = patience
 
     async def _load(self, progress: Progress) -> LoadedModel:
         begun = time.monotonic()
         endpoint, child = await self._connect()
-        upstream = Upstream(endpoint)
+        upstream = Upstream(endpoint, self._patience)
         try:
             await upstream.learn()
         except BaseException:
@@ -57,7 +61,7 @@ class LaneEntry(Entry):
             if child is not None:
                 await child.close()
             raise
-        words = partial(last_words, child)
+        words = None if child is None else child.explain_end
         model = LaneModel(
             self.name, upstream, self.metrics, self._capacity, self._timeouts, words, defaults=self.defaults
         )

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from unmask.answers.answer import AnswerDelta
 from unmask.answers.chat import Chat, Continuation
-from unmask.errors import EngineCrashedError, NotServedError, UnmaskError
+from unmask.errors import EngineCrashedError, EngineStalledError, NotServedError, UnmaskError
 from unmask.events import EngineStats
 from unmask.gateway.config.defaults import filled
 from unmask.gateway.config.entry import NOTHING_SAID
@@ -31,7 +31,8 @@ class LaneModel:
     """The model that ``upstream`` serves, under its own ``name``.
 
     ``capacity`` bounds the requests that are there at once; ``timeouts`` how long they take. ``last_words``
-    waits for the engine's end and tells why. ``defaults`` are for requests that say nothing.
+    waits for the engine's end and tells why; None for an engine of somebody else's. ``defaults`` are for requests that
+    say nothing.
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class LaneModel:
         metrics: Metrics,
         capacity: int,
         timeouts: Timeouts,
-        last_words: Callable[[], Awaitable[UnmaskError]],
+        last_words: Callable[[], Awaitable[UnmaskError]] | None,
         *,
         defaults: GenerationParams = NOTHING_SAID,
     ) -> None:
@@ -53,6 +54,8 @@ class LaneModel:
         self._timeouts = timeouts
         self._defaults = defaults
         self._running: set[LaneRequest] = set()
+        self._progress = time.monotonic()
+        self._hung: asyncio.Future[EngineStalledError] = asyncio.get_running_loop().create_future()
         self.places = Places(capacity, metrics)
 
     @property
@@ -104,11 +107,31 @@ class LaneModel:
 
     async def why(self, broken: EngineCrashedError) -> UnmaskError:
         """What is known of an answer that broke off: the engine's last words, if it has ended."""
+        if self._last_words is None:
+            return broken
         try:
             async with asyncio.timeout(_WORDS_SECONDS):
                 return await self._last_words()
         except TimeoutError:
             return broken
+
+    @property
+    def hung(self) -> bool:
+        """Whether the engine answers nobody any more."""
+        return self._hung.done()
+
+    async def wait_hung(self) -> EngineStalledError:
+        """Wait until the engine answers nobody any more; what was made of it. May be cancelled."""
+        return await asyncio.shield(self._hung)
+
+    def progressed(self) -> None:
+        """Some request got further."""
+        self._progress = time.monotonic()
+
+    def stalled(self, error: EngineStalledError) -> None:
+        """A request got nowhere for as long as it may: the engine hangs if no other one got further meanwhile."""
+        if not self.hung and time.monotonic() - self._progress >= self._upstream.patience.stall:
+            self._hung.set_result(error)
 
     def _admit(self, request: LaneRequest) -> Admission:
         return LaneAdmission(self, self._metrics, request)
@@ -147,6 +170,11 @@ class LaneAdmission(CountedAdmission):
 
     async def _next(self) -> tuple[int, AnswerDelta]:
         try:
-            return await self._request.next()
+            number, delta = await self._request.next()
         except EngineCrashedError as broken:
             raise await self._model.why(broken) from None
+        except EngineStalledError as stalled:
+            self._model.stalled(stalled)
+            raise
+        self._model.progressed()
+        return number, delta

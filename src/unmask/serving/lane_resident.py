@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from unmask.errors import EngineUnavailableError, UnmaskError
-from unmask.gateway.child import Child
+from unmask.gateway.child import GRACE_SECONDS, Child
 from unmask.gateway.upstream.upstream import Upstream
 from unmask.serving.lane_model import LaneModel
 from unmask.serving.listing import Listing
@@ -25,37 +25,47 @@ class LaneResident:
 
     @property
     def alive(self) -> bool:
-        """Whether the child runs."""
-        return self._child is None or self._child.status is None
+        """Whether the child runs, and answers."""
+        return self._child is None or (self._child.status is None and not self._model.hung)
+
+    @property
+    def pid(self) -> int | None:
+        """The child's process id."""
+        return None if self._child is None else self._child.pid
 
     def model(self, name: str) -> Model:
         """The model; it has one name."""
         return self._model
 
     def listings(self) -> Iterator[Listing]:
-        """The one listing, with the context that the engine has told."""
-        known = self._upstream.endpoint.context_length
-        yield self._listing if known is None else replace(self._listing, context_length=known)
+        """The one listing, with what the engine has told; it may be another one than was chosen at first."""
+        endpoint = self._upstream.endpoint
+        known = endpoint.context_length or self._listing.context_length
+        yield replace(self._listing, context_length=known, lane=endpoint.lane)
 
     def end(self, error: UnmaskError) -> None:
         """End all requests with ``error``."""
         self._model.end(error)
 
     async def wait_closed(self) -> str:
-        """Wait for the end of the child; why it came."""
-        return str(await last_words(self._child))
+        """Wait until the child ends or hangs, of which its requests are told; why. Somebody else's never does."""
+        if self._child is None:
+            await asyncio.Event().wait()
+            raise AssertionError("nobody sets it")
+        ways = [asyncio.create_task(self._child.explain_end()), asyncio.create_task(self._model.wait_hung())]
+        try:
+            (first, *_), _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            error: UnmaskError = first.result()
+        finally:
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
+        self._model.end(error)
+        return str(error)
 
     async def close(self) -> None:
-        """End the child; its requests end with an error."""
+        """End the child, which is not asked first if it hangs; its requests end with an error."""
         self._model.end(EngineUnavailableError("The engine was closed."))
         await self._upstream.close()
         if self._child is not None:
-            await self._child.close()
-
-
-async def last_words(child: Child | None) -> UnmaskError:
-    """Wait for the end of ``child``; why it came. Of somebody else's engine nobody tells."""
-    if child is None:
-        await asyncio.Event().wait()
-        raise AssertionError("nobody sets it")
-    return await child.explain_end()
+            await self._child.close(0 if self._model.hung else GRACE_SECONDS)

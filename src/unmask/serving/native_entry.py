@@ -11,6 +11,7 @@ from unmask.checkpoints.prompts import PromptEncoder
 from unmask.engine.footprint import engine_bytes
 from unmask.engine.options import EngineOptions
 from unmask.engine.process import ProcessEngine
+from unmask.errors import ModelLoadTimeoutError
 from unmask.gateway.config.entry import NOTHING_SAID
 from unmask.gateway.supervisor import Progress
 from unmask.models.card import ModelCard
@@ -27,7 +28,7 @@ from unmask.terms import NO_TIMEOUTS, Timeouts
 
 
 class NativeEntry(Entry):
-    """Loaded in an engine process of its own."""
+    """Loaded in an engine process of its own, within ``load_seconds``; None takes what it takes."""
 
     def __init__(
         self,
@@ -38,6 +39,7 @@ class NativeEntry(Entry):
         *,
         max_waiting: int,
         timeouts: Timeouts = NO_TIMEOUTS,
+        load_seconds: float | None = None,
         stay: Stay = Stay(),  # noqa: B008
         defaults: GenerationParams = NOTHING_SAID,
         aliases: Sequence[str] = (),
@@ -57,8 +59,21 @@ class NativeEntry(Entry):
         self._options = options
         self._capacity = options.max_running + max_waiting
         self._timeouts = timeouts
+        self._load_seconds = load_seconds
 
     async def _load(self, progress: Progress) -> LoadedModel:
+        try:
+            async with asyncio.timeout(self._load_seconds) as limit:
+                return await self._launch(progress)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise ModelLoadTimeoutError(
+                f"Model '{self.name}' was not loaded within {self._load_seconds:g} s.",
+                hint="Give it more time (load_timeout), or serve a smaller model.",
+            ) from None
+
+    async def _launch(self, progress: Progress) -> LoadedModel:
         begun = time.monotonic()
         engine = await ProcessEngine.launch(self._options, progress)
         try:

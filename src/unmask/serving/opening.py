@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from unmask.checkpoints.directory import find_checkpoint
@@ -19,12 +20,15 @@ from unmask.gateway.config.config import Config
 from unmask.gateway.config.entries import COMMAND_LINE, entries
 from unmask.gateway.config.entry import Entry as Wanted
 from unmask.gateway.config.entry import LocalSource, RemoteSource
+from unmask.gateway.engine_plan import plan_for
+from unmask.gateway.engine_registry import RegistryFile
 from unmask.gateway.lane import Lane
 from unmask.gateway.lanes import known_lanes
-from unmask.gateway.llama_cpp import LlamaCppOptions, xllamacpp_plan
+from unmask.gateway.llama_cpp import LlamaCppOptions
+from unmask.gateway.rescue import load_or_rescue
 from unmask.gateway.residency import ResidencyLimits
 from unmask.gateway.run_directory import RunDirectory
-from unmask.gateway.upstream.endpoint import Endpoint
+from unmask.gateway.upstream.endpoint import Endpoint, Patience, UpstreamKind
 from unmask.home import home
 from unmask.models.card import ModelCard, Refusal
 from unmask.serving.entry import Entry, Stay
@@ -127,6 +131,7 @@ class _Maker:
             card,
             max_waiting=settings.max_waiting,
             timeouts=settings.timeouts,
+            load_seconds=wanted.load_timeout,
             stay=self._stay(wanted),
             defaults=wanted.defaults,
             aliases=wanted.aliases,
@@ -134,17 +139,11 @@ class _Maker:
         )
 
     def _child(self, wanted: Wanted, card: ModelCard, lane: Lane) -> Entry:
-        options = wanted.llama_cpp(LlamaCppOptions(context=min(card.context_length or 4096, 4096)))
-        assert card.path is not None, "it was found"
-        plan = xllamacpp_plan(Path(card.path), wanted.name, options)
+        engine = self._plan.engine
+        context = engine.max_context or min(card.context_length or 4096, 4096)
+        options = wanted.llama_cpp(LlamaCppOptions(context=context, threads=engine.threads))
         directory = self._run_directory()
-
-        async def connect() -> tuple[Endpoint, Child]:
-            child = await Child.start(plan, directory)
-            url = f"{child.url}/v1"
-            endpoint = Endpoint(lane=lane.name, kind="llama.cpp", base_url=url, model=wanted.name, key=child.secret)
-            return endpoint, child
-
+        connect = partial(self._start, wanted.name, card, lane, options, directory)
         tokens = options.slots * options.context
         size = _CHILD_BYTES + (card.weight_bytes or 0) + tokens * (card.kv_bytes_per_token or 0)
         return LaneEntry(
@@ -152,12 +151,28 @@ class _Maker:
             connect,
             capacity=options.slots + self._plan.settings.max_waiting,
             timeouts=self._plan.settings.timeouts,
+            patience=_patience(wanted),
             size_bytes=size,
             stay=self._stay(wanted),
             defaults=wanted.defaults,
             aliases=wanted.aliases,
+            log=directory.log_path(wanted.name),
             canary=wanted.canary,
         )
+
+    async def _start(
+        self, name: str, card: ModelCard, lane: Lane, options: LlamaCppOptions, directory: RunDirectory
+    ) -> tuple[Endpoint, Child]:
+        """A child on ``lane``, or on the one other that knows the architecture if that one does not."""
+        assert card.path is not None, "it was found"
+        model, registry = Path(card.path), RegistryFile()
+
+        async def start(on: Lane) -> Child:
+            plan = plan_for(on, registry.read(), model, name, card.paradigm, options)
+            return await Child.start(plan, directory)
+
+        used, child = await load_or_rescue(card, known_lanes(), lane, start, registry)
+        return child_endpoint(used, child, name), child
 
     def _remote(self, wanted: Wanted, source: RemoteSource, card: ModelCard) -> Entry:
         endpoint = Endpoint(
@@ -178,6 +193,7 @@ class _Maker:
             connect,
             capacity=self._plan.engine.max_running + self._plan.settings.max_waiting,
             timeouts=self._plan.settings.timeouts,
+            patience=_patience(wanted),
             stay=Stay(),
             defaults=wanted.defaults,
             aliases=wanted.aliases,
@@ -189,6 +205,16 @@ class _Maker:
             self._directory = RunDirectory(self._plan.config.log_dir or home() / "run")
             self._directory.sweep()
         return self._directory
+
+
+def child_endpoint(lane: Lane, child: Child, name: str) -> Endpoint:
+    """Where ``child`` answers for the model ``name``."""
+    kind: UpstreamKind = lane.kind if lane.kind in ("vllm", "sglang") else "llama.cpp"
+    return Endpoint(lane=lane.name, kind=kind, base_url=f"{child.url}/v1", model=name, key=child.secret)
+
+
+def _patience(wanted: Wanted) -> Patience:
+    return Patience() if wanted.stall_timeout is None else Patience(stall=wanted.stall_timeout)
 
 
 def _listing(wanted: Wanted, card: ModelCard, lane: str) -> Listing:

@@ -11,13 +11,14 @@ from unmask.gateway.lane import LaneKind
 from unmask.models.card import Refusal
 
 _LOCAL = frozenset({"context", "threads"})
+_PLAIN = ("context", "threads", "slots", "gpu_layers", "stall_timeout")
 _TAKEN: Mapping[LaneKind, frozenset[str]] = {
     "unmask": _LOCAL | {"lora", "engine", "defaults.unmask"},
-    "llama.cpp": _LOCAL | {"slots", "gpu_layers"},
+    "llama.cpp": _LOCAL | {"slots", "gpu_layers", "stall_timeout"},
     "logits_worker": _LOCAL | {"gpu_layers", "defaults.unmask"},
-    "sglang": frozenset({"context"}),
-    "vllm": frozenset({"context"}),
-    "remote": frozenset({"context", "defaults.unmask"}),
+    "sglang": frozenset({"context", "stall_timeout"}),
+    "vllm": frozenset({"context", "stall_timeout"}),
+    "remote": frozenset({"context", "defaults.unmask", "stall_timeout"}),
 }
 
 
@@ -38,7 +39,7 @@ def without_effect(entry: Entry, kind: LaneKind) -> Refusal | None:
 
 def _said(entry: Entry) -> list[str]:
     """What the entry says, as the groups of ``_TAKEN``; after a space the very option."""
-    found = [name for name in ("context", "threads", "slots", "gpu_layers") if getattr(entry, name) is not None]
+    found = [name for name in _PLAIN if getattr(entry, name) is not None]
     found += ["lora"] if entry.lora else []
     found += [f"engine {name}" for name in entry.engine]
     decoding = [name for name in DECODING if getattr(entry.defaults, name) is not None]

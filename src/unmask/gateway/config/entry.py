@@ -44,6 +44,7 @@ class Entry:
     ``lane`` names the one engine that may take it; None lets ``route`` decide. ``idle_seconds``: how long it stays in
     memory without users, None for as long as there is room. ``pinned``: it is not evicted for others. ``preload``: it
     is loaded as the server starts. ``load_timeout``: seconds that loading may take, None for what is usual on its lane.
+    ``stall_timeout``: seconds without any progress after which an answer of another engine than ours is given up.
     ``canary``: whether it is asked a question once it is loaded, to tell an engine that writes garbage.
     ``defaults``: what ``filled`` gives requests that say nothing.
 
@@ -61,6 +62,7 @@ class Entry:
     pinned: bool = False
     preload: bool = False
     load_timeout: float | None = None
+    stall_timeout: float | None = None
     canary: bool = True
     defaults: GenerationParams = NOTHING_SAID
     context: int | None = None

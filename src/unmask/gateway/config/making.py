@@ -65,6 +65,7 @@ def _entry(
         pinned=bool(said.pinned),
         preload=bool(said.preload),
         load_timeout=said.load_timeout or load_timeout,
+        stall_timeout=said.stall_timeout,
         canary=said.canary is not False,
         defaults=_defaults(said.defaults),
         context=said.context,

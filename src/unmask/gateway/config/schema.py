@@ -100,6 +100,7 @@ class _ModelTable(Table):
     pinned: bool | None = None
     preload: bool | None = None
     load_timeout: LoadTime = None
+    stall_timeout: LoadTime = None
     canary: bool | None = None
     defaults: DefaultsTable | None = None
     context: Count | None = None
@@ -132,7 +133,7 @@ class _ModelTable(Table):
 
 
 _FOR_REMOTE = {"url", "model", "api_key_env", "diffusing"}
-_FOR_BOTH = {"aliases", "canary", "defaults", "context"}
+_FOR_BOTH = {"aliases", "canary", "defaults", "context", "stall_timeout"}
 
 _ENGINE_FIELDS: Any = {name: (_own_type(name, _ENGINE_HINTS[name]), None) for name in ENGINE_KEYS}
 ModelTable = create_model("ModelTable", __base__=_ModelTable, **_ENGINE_FIELDS)

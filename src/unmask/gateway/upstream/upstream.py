@@ -19,12 +19,12 @@ class Upstream:
 
     def __init__(self, endpoint: Endpoint, patience: Patience | None = None) -> None:
         self.endpoint = endpoint
-        self._patience = patience or Patience()
+        self.patience = patience or Patience()
         # A connection for each request: one kept open may be closed by the server just as it is used again, and a
         # request whose answer may have begun cannot be sent twice.
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, force_close=True),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._patience.connect),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=self.patience.connect),
             cookie_jar=aiohttp.DummyCookieJar(),
         )
 
@@ -43,7 +43,7 @@ class Upstream:
         return self._request(ask_texts(continuation, self.endpoint), cells)
 
     def _request(self, asked: list[Asked], cells: Spellings | None) -> LaneRequest:
-        return LaneRequest(self._session, self.endpoint, asked, self._patience, cells or Spellings())
+        return LaneRequest(self._session, self.endpoint, asked, self.patience, cells or Spellings())
 
     async def close(self) -> None:
         """Close all connections."""

@@ -13,5 +13,7 @@ def tagged(name: str) -> str:
 
 
 def plain(house: House, name: str | None) -> str | None:
-    """``name`` as the server has it: its tag may have been added by a client."""
-    return name if name is None or name in house.names else name.removesuffix(_LATEST)
+    """``name`` as the server has it: the tag ``latest`` may have been added by a client, or left out."""
+    if name is None or house.knows(name):
+        return name
+    return next(filter(house.knows, (name.removesuffix(_LATEST), name + _LATEST)), name)

@@ -1,0 +1,31 @@
+"""The processes of a server: it and all that it has started."""
+
+from __future__ import annotations
+
+import psutil
+
+from tests.serving.processes import Server
+
+
+def family(server: Server) -> list[psutil.Process]:
+    """The server's process first."""
+    this = psutil.Process(server.process.pid)
+    return [this, *this.children(recursive=True)]
+
+
+def running(processes: list[psutil.Process], seconds: float = 2.0) -> list[psutil.Process]:
+    """Those that have not ended within so many seconds."""
+    return psutil.wait_procs(processes, timeout=seconds)[1]
+
+
+def of_llama_cpp(server: Server) -> list[psutil.Process]:
+    """The llama.cpp processes among them, without their keepers."""
+    found = []
+    for process in family(server):
+        try:
+            words = process.cmdline()
+        except psutil.Error:
+            continue
+        if "unmask.gateway.xllamacpp_server" in words and not any(word.endswith("keeper.py") for word in words):
+            found.append(process)
+    return found
