@@ -113,8 +113,13 @@ class _Maker:
 
     def _stay(self, wanted: Wanted) -> Stay:
         if self._alone:
-            return Stay(pinned=True, preload=True)
-        return Stay(idle_seconds=wanted.idle_seconds, pinned=wanted.pinned, preload=wanted.preload)
+            return Stay(pinned=True, preload=True, required=True)
+        return Stay(
+            idle_seconds=wanted.idle_seconds,
+            pinned=wanted.pinned,
+            preload=wanted.preload,
+            required=wanted.origin == COMMAND_LINE,
+        )
 
     def _native(self, wanted: Wanted, source: LocalSource, card: ModelCard) -> Entry:
         base, settings = self._plan.engine, self._plan.settings
