@@ -78,7 +78,7 @@ def test_options_come_from_the_environment_too():
         (("run", "/no/such/model", "hi"), "checkpoint_not_found"),
         (("run", "hi", "--rule", "magic"), "magic"),
         (("run", "hi", "--threshold", "3"), "threshold"),
-        (("run", "hi", "--max-context", "64", "--max-tokens", "64"), "context of 64"),
+        (("run", "hi", "--max-context", "64", "--max-tokens", "64"), "exceed the context"),
         (("run", ""), "PROMPT"),
         (("run",), "PROMPT"),
         (("run", "--json"), "PROMPT"),

@@ -62,6 +62,8 @@ def _continues(one: Part, other: Part) -> bool:
 
 def _joined(run: list[Part]) -> Part:
     first = run[0]
+    if len(run) == 1:
+        return first
     if isinstance(first, ToolPiece):
         return replace(first, arguments="".join(part.arguments for part in run if isinstance(part, ToolPiece)))
     return replace(first, text="".join(part.text for part in run if not isinstance(part, ToolPiece)))

@@ -26,7 +26,7 @@ _IMAGE_ARCHITECTURES = frozenset(
     }
 )  # fmt: skip
 # Encoders as llama.cpp's converters call them. Their tokenizers have mask tokens too, and no model of theirs writes.
-_ENCODER_ARCHITECTURES = frozenset(
+ENCODER_ARCHITECTURES = frozenset(
     {
         "bert", "nomic-bert", "nomic-bert-moe", "neo-bert", "jina-bert-v2", "jina-bert-v3", "modern-bert", "eurobert",
         "gemma-embedding", "llama-embed", "t5encoder",
@@ -53,6 +53,11 @@ class Verdict:
     paradigm: Paradigm
     evidence: tuple[str, ...] = ()
     suspect: str | None = None
+
+
+def is_named_for_diffusion(architecture: str) -> bool:
+    """Whether the name alone says that such a model is one of diffusion."""
+    return _DIFFUSION_WORDS.search(architecture) is not None
 
 
 def architecture_of_config(config: dict[str, Any]) -> str | None:
@@ -98,7 +103,7 @@ def judge_gguf(header: GgufHeader) -> Verdict:
     pooled = f"{architecture}.pooling_type" in metadata
     has_mask = "tokenizer.ggml.mask_token_id" in metadata
     named = f"architecture {shown(architecture)}"
-    if architecture in _ENCODER_ARCHITECTURES:
+    if architecture in ENCODER_ARCHITECTURES:
         return _verdict("encoder", [named])
     signs = [named] if _DIFFUSION_WORDS.search(architecture) else []
     signs += [f"key {shown(key)}" for key in metadata if key.startswith("diffusion.")]

@@ -8,6 +8,7 @@ import typer
 
 from unmask import __version__
 from unmask.cli.doctor import doctor
+from unmask.cli.engine import app as engine
 from unmask.cli.inspect import inspect
 from unmask.cli.keys import app as keys
 from unmask.cli.list_models import list_models
@@ -27,6 +28,7 @@ app.command("list")(list_models)
 app.command()(doctor)
 app.command()(simulate)
 app.add_typer(keys, name="keys")
+app.add_typer(engine, name="engine")
 
 
 def _version(wanted: bool) -> None:

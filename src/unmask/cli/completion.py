@@ -20,9 +20,14 @@ def complete_models(incomplete: str) -> list[str]:
 
 def complete_lanes(incomplete: str) -> list[str]:
     """The engines that are known here."""
+    from unmask.errors import UnmaskError
     from unmask.gateway.lanes import known_lanes
 
-    return [lane.name for lane in known_lanes() if lane.name.startswith(incomplete)]
+    try:
+        lanes = known_lanes()
+    except UnmaskError:  # 'unmask engine list' tells why
+        return []
+    return [lane.name for lane in lanes if lane.name.startswith(incomplete)]
 
 
 def _configured() -> Iterator[str]:

@@ -9,5 +9,12 @@ that, and ``child`` holds all of it together. ``run_directory`` cleans up after 
 plans how llama.cpp is started, be it a program or ``xllamacpp_server``.
 
 ``residency`` decides which models are in memory, with ``room`` and ``breaker``; ``supervisor`` brings that to life.
-``config`` is the file that says which models there are, and on which terms; ``home`` where Unmask keeps its own files.
+``config`` is the file that says which models there are, and on which terms.
+
+Of engines that users made known: ``engine`` is what is known of one, ``engine_registry`` the file of them, and
+``engine_lanes`` what they advertise. ``engine_probe`` finds that out, from the ``linked_files`` of a program and its
+``llama_table``; ``advertised`` says which of those names are served, ``hugging_face_engines`` what SGLang and vLLM do.
+``engine_packages`` and ``engine_build`` are where engines come from, with ``tool_run``; ``engine_plan`` says how a
+lane's are started (``sglang``, ``vllm``), ``engine_trial`` proves that one writes, and ``rescue`` is what happens if
+one does not know what it advertised.
 """

@@ -18,7 +18,8 @@ class Lane:
 
     ``architectures`` are GGUF's names or Hugging Face's classes, by the paradigm as which this engine serves them: one
     that stands under "autoregressive" alone is never served as a diffusion model. ``missing`` says why the engine
-    cannot be used here now, '' if it can; ``remedy`` what to do about that.
+    cannot be used here now, '' if it can; ``remedy`` what to do about that. ``mark`` tells this build of the engine
+    from others of the same name; '' if nothing does.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Lane:
     architectures: Mapping[Paradigm, frozenset[str]]
     missing: str = ""
     remedy: str = ""
+    mark: str = ""
 
     def advertises(self, paradigm: Paradigm, architecture: str | None) -> bool:
         """Whether this engine serves ``architecture`` as ``paradigm``."""

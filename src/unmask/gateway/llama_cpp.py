@@ -14,6 +14,7 @@ from unmask.gateway.plan import ChildPlan, Probe
 from unmask.gateway.ports import LOOPBACK
 
 _SERVER = "unmask.gateway.xllamacpp_server"
+_QUIET = {"OMP_WAIT_POLICY": "passive", "GGML_NO_BACKTRACE": "1"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +68,20 @@ def llama_server_plan(program: Path, model: Path, name: str, options: LlamaCppOp
     return _plan([str(program)], model, name, options)
 
 
+def diffusion_server_plan(program: Path, model: Path, name: str, start_seconds: float = 180.0) -> ChildPlan:
+    """Serve the file ``model`` with a server of llama.cpp for diffusion (its pull request 24427), which serves one
+    request at a time and takes few options. It could not be run here.
+    """
+    arguments = [str(program), "-m", os.path.abspath(model), "--host", LOOPBACK]
+    return ChildPlan(
+        name=name,
+        command=lambda port: [*arguments, "--port", str(port)],
+        probe=Probe(body={"model": name, "prompt": "Hello", "max_tokens": 1}),
+        environment=_QUIET,
+        start_seconds=start_seconds,
+    )
+
+
 def _plan(program: list[str], model: Path, name: str, options: LlamaCppOptions) -> ChildPlan:
     arguments = [*program, "--model", os.path.abspath(model), "--alias", name, *_arguments(options), "--host", LOOPBACK]
     return ChildPlan(
@@ -96,8 +111,4 @@ def _environment(options: LlamaCppOptions) -> Mapping[str, str]:
     faster. A failed assertion starts no debugger. Older versions do not know the limit of the cache, which as an option
     they would refuse.
     """
-    return {
-        "OMP_WAIT_POLICY": "passive",
-        "GGML_NO_BACKTRACE": "1",
-        "LLAMA_ARG_CACHE_RAM": str(options.prompt_cache_mib),
-    }
+    return {**_QUIET, "LLAMA_ARG_CACHE_RAM": str(options.prompt_cache_mib)}

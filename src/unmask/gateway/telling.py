@@ -183,6 +183,12 @@ def explain_line(line: str, model: str, otherwise: type[UnmaskError] = EngineCra
     return (sign.kind or otherwise)(sign.message.format(model=model, found=printable(cut(group))), hint=sign.hint)
 
 
+def explain_signal(status: int) -> tuple[str, str] | None:
+    """What it means that a process ended with ``status``, and what to do; None if that was no signal."""
+    number = -status if status < 0 else status - _SHELL
+    return _SIGNALS[signal.Signals(number)] if number in _SIGNALS else None
+
+
 def explain_end(status: int, model: str, kind: type[UnmaskError], clue: str | None, last: str) -> UnmaskError:
     """Why a process ended with ``status``, negative for a signal, from the ``clue`` if there is one.
 
@@ -191,10 +197,6 @@ def explain_end(status: int, model: str, kind: type[UnmaskError], clue: str | No
     told = explain_line(clue, model, kind) if clue else None
     if told is not None:
         return told
-    number = -status if status < 0 else status - _SHELL
-    if number in _SIGNALS:
-        how, hint = _SIGNALS[signal.Signals(number)]
-    else:
-        how, hint = f"ended by itself (exit code {status})", "Its log may tell why."
+    how, hint = explain_signal(status) or (f"ended by itself (exit code {status})", "Its log may tell why.")
     words = f" It last said: {printable(cut(last))}" if last else ""
     return kind(f"The engine of model '{model}' {how}.{words}", hint=hint)

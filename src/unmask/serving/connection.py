@@ -18,16 +18,20 @@ async def unless_disconnected(receive: Receive, work: Coroutine[Any, Any, T]) ->
     The request's body must have been read: ``receive`` has nothing but the disconnect left to tell.
     """
     working = asyncio.ensure_future(work)
-    watching = asyncio.ensure_future(_disconnect(receive))
+    tasks: list[asyncio.Future[Any]] = [working]
     try:
-        await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.sleep(0)  # most work need not wait for anything, and is done before the client could leave
         if not working.done():
-            raise ClientDisconnect
+            tasks.append(asyncio.ensure_future(_disconnect(receive)))
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                raise ClientDisconnect
         return working.result()
     finally:
-        for task in (working, watching):
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(working, watching, return_exceptions=True)
+        if not all(task.done() for task in tasks):
+            await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _disconnect(receive: Receive) -> None:

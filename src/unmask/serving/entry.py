@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -33,7 +34,7 @@ class Entry(abc.ABC):
     """The model called ``listings[0].name``; further ``listings`` are what adapters make of it.
 
     ``size_bytes``: what it takes when it is loaded. ``defaults`` are for requests that say nothing. ``aliases``: other
-    names of it. ``canary``: it is asked a few things once it is loaded. ``metrics`` outlive its loads.
+    names of it. ``canary``: it is asked a few things when it was loaded. ``metrics`` outlive its loads.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Entry(abc.ABC):
         canary: bool = False,
     ) -> None:
         self._canary = canary
+        self._asking: asyncio.Task[None] | None = None
         self.listings = listings
         self.defaults = defaults
         self.aliases = aliases
@@ -72,20 +74,29 @@ class Entry(abc.ABC):
     async def load(self, progress: Progress) -> LoadedModel:
         """Load it. Where this raises or is cancelled it leaves nothing behind."""
         resident = await self._load(progress)
-        verdict = None
-        if self._canary:
-            try:
-                verdict = await canary_of(resident.model(self.name))
-            except BaseException:
-                await resident.close()
-                raise
-        sizes = {listing.name: listing.size for listing in self.listings}
-        self.listings = [
-            replace(listing, canary=verdict, size=listing.size or sizes.get(listing.name, 0))
-            for listing in resident.listings()
-        ]
+        known = {listing.name: listing for listing in self.listings}
+        self.listings = [_with_known(listing, known.get(listing.name)) for listing in resident.listings()]
+        if self._canary and self.listings[0].canary is None:
+            self.forget()
+            self._asking = asyncio.create_task(self._ask(resident))
         return resident
+
+    async def _ask(self, resident: LoadedModel) -> None:
+        """Find out once what the model says to a few prompts, beside the requests that it was loaded for."""
+        verdict = await canary_of(resident.model(self.name))
+        if resident.alive:  # else it was asked while it went
+            self.listings = [replace(listing, canary=verdict) for listing in self.listings]
+
+    def forget(self) -> None:
+        """Nothing more is asked of the model."""
+        if self._asking is not None:
+            self._asking.cancel()
 
     @abc.abstractmethod
     async def _load(self, progress: Progress) -> LoadedModel:
         """The same. Raises the ``UnmaskError`` that loading met."""
+
+
+def _with_known(listing: Listing, known: Listing | None) -> Listing:
+    """``listing``, as a loaded model tells of itself, with what was ``known`` before and it does not tell."""
+    return listing if known is None else replace(listing, canary=known.canary, size=listing.size or known.size)

@@ -67,13 +67,17 @@ class House:
             if not entry.stay.preload:
                 continue
             try:
-                async with telling(partial(self._supervisor.loading, entry.name), progress), self.hold(entry.name):
-                    pass
+                async with telling(partial(self._supervisor.loading, entry.name), progress):
+                    await self._load(entry)
             except UnmaskError:
                 if entry.stay.required:
                     raise
             if entry.stay.pinned:
                 self._keeping.append(asyncio.create_task(self._keep_loaded(entry)))
+
+    async def _load(self, entry: Entry) -> None:
+        async with self._supervisor.hold(entry.name) as loaded:
+            self._loaded[entry.name] = loaded
 
     async def _keep_loaded(self, entry: Entry) -> None:
         """Load ``entry`` again whenever it has died, or could not be loaded: who waits until a server is ready sends no
@@ -83,8 +87,7 @@ class House:
             if entry.name in self._loaded:
                 await self._loaded[entry.name].wait_closed()
             try:
-                async with self.hold(entry.name):
-                    continue
+                await self._load(entry)
             except UnmaskError as error:
                 await asyncio.sleep(error.retry_after or _AGAIN_SECONDS)
 
@@ -177,4 +180,6 @@ class House:
         """End all engines."""
         for task in self._keeping:
             task.cancel()
+        for entry in self.entries:
+            entry.forget()
         await self._supervisor.close()

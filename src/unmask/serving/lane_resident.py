@@ -33,9 +33,10 @@ class LaneResident:
         return self._model
 
     def listings(self) -> Iterator[Listing]:
-        """The one listing, with the context that the engine has told."""
-        known = self._upstream.endpoint.context_length
-        yield self._listing if known is None else replace(self._listing, context_length=known)
+        """The one listing, with what the engine has told; it may be another one than was chosen at first."""
+        endpoint = self._upstream.endpoint
+        known = endpoint.context_length or self._listing.context_length
+        yield replace(self._listing, context_length=known, lane=endpoint.lane)
 
     def end(self, error: UnmaskError) -> None:
         """End all requests with ``error``."""

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from unmask.checkpoints.directory import find_checkpoint
@@ -19,12 +20,15 @@ from unmask.gateway.config.config import Config
 from unmask.gateway.config.entries import COMMAND_LINE, entries
 from unmask.gateway.config.entry import Entry as Wanted
 from unmask.gateway.config.entry import LocalSource, RemoteSource
+from unmask.gateway.engine_plan import plan_for
+from unmask.gateway.engine_registry import RegistryFile
 from unmask.gateway.lane import Lane
 from unmask.gateway.lanes import known_lanes
-from unmask.gateway.llama_cpp import LlamaCppOptions, xllamacpp_plan
+from unmask.gateway.llama_cpp import LlamaCppOptions
+from unmask.gateway.rescue import load_or_rescue
 from unmask.gateway.residency import ResidencyLimits
 from unmask.gateway.run_directory import RunDirectory
-from unmask.gateway.upstream.endpoint import Endpoint, Patience
+from unmask.gateway.upstream.endpoint import Endpoint, Patience, UpstreamKind
 from unmask.home import home
 from unmask.models.card import ModelCard, Refusal
 from unmask.serving.entry import Entry, Stay
@@ -143,16 +147,7 @@ class _Maker:
         engine = self._plan.engine
         context = engine.max_context or min(card.context_length or 4096, 4096)
         options = wanted.llama_cpp(LlamaCppOptions(context=context, threads=engine.threads))
-        assert card.path is not None, "it was found"
-        plan = xllamacpp_plan(Path(card.path), wanted.name, options)
-        directory = self._run_directory()
-
-        async def connect() -> tuple[Endpoint, Child]:
-            child = await Child.start(plan, directory)
-            url = f"{child.url}/v1"
-            endpoint = Endpoint(lane=lane.name, kind="llama.cpp", base_url=url, model=wanted.name, key=child.secret)
-            return endpoint, child
-
+        connect = partial(self._start, wanted.name, card, lane, options, self._run_directory())
         tokens = options.slots * options.context
         size = _CHILD_BYTES + (card.weight_bytes or 0) + tokens * (card.kv_bytes_per_token or 0)
         return LaneEntry(
@@ -160,13 +155,28 @@ class _Maker:
             connect,
             capacity=options.slots + self._plan.settings.max_waiting,
             timeouts=self._plan.settings.timeouts,
-            patience=_patience(wanted),
+            patience=self._patience(wanted),
             size_bytes=size,
             stay=self._stay(wanted),
             defaults=wanted.defaults,
             aliases=wanted.aliases,
             canary=wanted.canary,
         )
+
+    async def _start(
+        self, name: str, card: ModelCard, lane: Lane, options: LlamaCppOptions, directory: RunDirectory
+    ) -> tuple[Endpoint, Child]:
+        """A child on ``lane``, or on the one other that knows the architecture if that one does not."""
+        assert card.path is not None, "it was found"
+        model, registry = Path(card.path), RegistryFile()
+
+        async def start(on: Lane) -> Child:
+            plan = plan_for(on, registry.read(), model, name, card.paradigm, options)
+            return await Child.start(plan, directory)
+
+        used, child = await load_or_rescue(card, known_lanes(), lane, start, registry)
+        at_once = options.slots if used.kind == "llama.cpp" else None
+        return replace(child_endpoint(used, child, name), at_once=at_once), child
 
     def _remote(self, wanted: Wanted, source: RemoteSource, card: ModelCard) -> Entry:
         endpoint = Endpoint(
@@ -187,11 +197,15 @@ class _Maker:
             connect,
             capacity=self._plan.engine.max_running + self._plan.settings.max_waiting,
             timeouts=self._plan.settings.timeouts,
-            patience=_patience(wanted),
+            patience=self._patience(wanted),
             stay=Stay(),
             defaults=wanted.defaults,
             aliases=wanted.aliases,
         )
+
+    def _patience(self, wanted: Wanted) -> Patience:
+        patience = Patience(queue=self._plan.settings.timeouts.queue or None)
+        return patience if wanted.stall_timeout is None else replace(patience, stall=wanted.stall_timeout)
 
     def _run_directory(self) -> RunDirectory:
         """The folder of children, rid of those that a killed server has left."""
@@ -201,8 +215,10 @@ class _Maker:
         return self._directory
 
 
-def _patience(wanted: Wanted) -> Patience:
-    return Patience() if wanted.stall_timeout is None else Patience(stall=wanted.stall_timeout)
+def child_endpoint(lane: Lane, child: Child, name: str) -> Endpoint:
+    """Where ``child`` answers for the model ``name``."""
+    kind: UpstreamKind = lane.kind if lane.kind in ("vllm", "sglang") else "llama.cpp"
+    return Endpoint(lane=lane.name, kind=kind, base_url=f"{child.url}/v1", model=name, key=child.secret)
 
 
 def _listing(wanted: Wanted, card: ModelCard, lane: str) -> Listing:

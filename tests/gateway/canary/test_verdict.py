@@ -30,6 +30,13 @@ def test_one_ill_answer_is_an_accident_and_two_are_a_symptom(answer):
     assert verdict.reasons[0].endswith("in 2 of 4 answers")
 
 
+def test_one_answer_to_everything_is_none():
+    verdict = judge(answers("I am.", "I am.", "I am.", "I am."))
+    assert (verdict.status, verdict.reasons) == ("suspect", ("same in 4 of 4 answers",))
+    assert judge(answers("I am.", "I am.", "I am.", "I am a model.")).status == "ok"
+    assert judge(answers("I am.", "I am.")).status == "ok"
+
+
 def test_one_mask_is_enough_and_is_shown():
     verdict = judge(answers(*GOOD[:3], "The <|mask|> of\x07 France"))
     assert verdict.status == "suspect"

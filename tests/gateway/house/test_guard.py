@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import statistics
@@ -32,7 +33,7 @@ def server(files, relabelled, tmp_path_factory):
     models = {name: {"path": path} for name, path in files.items()}
     models["smol"] |= {"context": 512}
     models |= {f"{name}-forced": {"path": path, "lane": FORCED[name]} for name, path in files.items()}
-    models["called-llama"] = {"path": str(relabelled), "canary": False}
+    models["called-llama"] = {"path": str(relabelled)}
     with serve("--config", str(write_config(tmp_path_factory.mktemp("guard") / "models.yaml", models))) as server:
         yield server
 
@@ -85,7 +86,19 @@ async def test_inspect_says_what_the_server_says(server, session, files):
 
 
 async def test_a_file_that_says_what_it_is_not(server, session):
-    """Its header cannot tell: llama.cpp loads it, and answers with garbage. This model's canary is switched off."""
+    """Its header cannot tell: llama.cpp loads it, and answers with garbage. Its canary tells, wherever models are."""
     told = await ask(session, server.url, "completions", "called-llama", "Hi", 4)
     assert (told.status, told.complete) == (200, True)
-    # Here comes: with its canary it is refused once it is loaded, in every dialect, and marked where models are listed.
+    async with asyncio.timeout(60):
+        while (verdict := (await card(session, server.url))["unmask"].get("canary")) is None:
+            await asyncio.sleep(0.05)
+    assert verdict["status"] == "suspect"
+    assert verdict["reasons"][0] == "same in 4 of 4 answers"
+    async with session.post(f"{server.url}/api/show", json={"model": "called-llama"}) as response:
+        assert (await response.json())["model_info"]["unmask.canary"] == verdict
+    assert any("canary" in line and "called-llama" in line for line in server.log)
+
+
+async def card(session, url: str) -> dict:
+    async with session.get(f"{url}/v1/models/called-llama") as response:
+        return await response.json()

@@ -12,7 +12,7 @@ import msgspec
 from unmask.checkpoints.directory import EMBEDDED_MODEL
 from unmask.cli.checks.finding import Finding
 from unmask.cli.checks.listener import process_at
-from unmask.errors import InvalidConfigError
+from unmask.errors import InvalidConfigError, UnmaskError
 from unmask.gateway.config.reading import read_config
 from unmask.gateway.lanes import known_lanes
 from unmask.models.card import inspect_model
@@ -22,11 +22,15 @@ _SECONDS = 2.0
 
 def lanes() -> list[Finding]:
     """The engines that are known here."""
+    try:
+        known = known_lanes()
+    except UnmaskError as error:
+        return [Finding("engines", "fail", error.message, error.hint)]
     return [
         Finding(f"engine {lane.name}", "warn", f"It cannot be used: {lane.missing}.", lane.remedy)
         if lane.missing
         else Finding(f"engine {lane.name}", "ok", f"serves {' and '.join(sorted(lane.formats))} files")
-        for lane in known_lanes()
+        for lane in known
     ]
 
 

@@ -15,6 +15,7 @@ from unmask.shown import cut, printable
 _LOOP = 24  # characters
 _UNSURE = -3.5  # mean natural logarithm of a greedy answer's probabilities: measured -0.1 to -1.3 of models that work
 _FEWEST_LOGPROBS = 8
+_FEWEST_ALIKE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,8 @@ class CanaryVerdict:
 
 def judge(answers: Sequence[CanaryAnswer], masks: Collection[str] = ()) -> CanaryVerdict:
     """The verdict on a model whose mask tokens are ``masks``."""
-    ills = [_ills(answer, masks) for answer in answers]
+    deaf = len(answers) >= _FEWEST_ALIKE and len({answer.text for answer in answers}) == 1
+    ills = [_ills(answer, masks, deaf=deaf) for answer in answers]
     kinds = Counter(kind for found in ills for kind in found)
     reasons = tuple(f"{kind} in {count} of {len(answers)} answers" for kind, count in kinds.most_common())
     if all(answer.error or not answer.text for answer in answers):
@@ -53,7 +55,7 @@ def judge(answers: Sequence[CanaryAnswer], masks: Collection[str] = ()) -> Canar
     return CanaryVerdict("suspect", reasons, printable(cut(sample)))
 
 
-def _ills(answer: CanaryAnswer, masks: Collection[str]) -> list[str]:
+def _ills(answer: CanaryAnswer, masks: Collection[str], *, deaf: bool) -> list[str]:
     """What is wrong with one answer, of the kinds that ``docs/gateway.md`` lists."""
     if answer.error:
         return ["error"]
@@ -64,6 +66,7 @@ def _ills(answer: CanaryAnswer, masks: Collection[str]) -> list[str]:
         "mask_text": bool(mask_text(text, masks)),
         "repetition": loops(text, _LOOP),
         "salad": bool(salad(text)),
+        "same": deaf and bool(text),
         "unsure": len(logprobs) >= _FEWEST_LOGPROBS and sum(logprobs) < _UNSURE * len(logprobs),
     }
     return [kind for kind, is_so in found.items() if is_so]

@@ -34,8 +34,10 @@ def filled(params: GenerationParams, defaults: GenerationParams) -> GenerationPa
     a rule with its options, if the request chooses another one by its name or by its options, and what is tied to
     something that it says.
     """
-    barred = _barred(params, defaults)
     unsaid = [name for name in (*PLAIN, *DECODING) if _said(defaults, name) and not _said(params, name)]
+    if not unsaid:
+        return params
+    barred = _barred(params, defaults)
     return replace(params, **{name: getattr(defaults, name) for name in unsaid if name not in barred})
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 import structlog
 
 from unmask.answers.chat import Chat, Continuation, Length
-from unmask.errors import ModelLoadFailedError, UnsupportedValueError
+from unmask.errors import UnsupportedValueError
 from unmask.gateway.canary.asking import Reply, ask_canary
 from unmask.gateway.canary.prompts import MAX_TOKENS
 from unmask.gateway.canary.verdict import CanaryVerdict
@@ -21,17 +21,11 @@ _log = structlog.get_logger()
 async def canary_of(model: Model, masks: Collection[str] = ()) -> CanaryVerdict | None:
     """What a few prompts show of ``model``, told in the log unless all is well; None if it was too slow to tell.
 
-    ``masks``: texts of its own mask tokens. Raises ``ModelLoadFailedError`` if it gives no answer at all.
+    ``masks``: texts of its own mask tokens.
     """
     verdict = await ask_canary(_Asker(model), conversations=model.has_template, masks=masks)
-    if verdict is None or verdict.status == "ok":
-        return verdict
-    _log.warning("canary", model=model.name, status=verdict.status, reasons=verdict.reasons)
-    if verdict.status == "failed":
-        raise ModelLoadFailedError(
-            f"Model '{model.name}' is loaded and answers nothing: {'; '.join(verdict.reasons)}.",
-            hint="The file may be damaged, or of another kind than it says; convert it anew.",
-        )
+    if verdict is not None and verdict.status != "ok":
+        _log.warning("canary", model=model.name, status=verdict.status, reasons=verdict.reasons)
     return verdict
 
 

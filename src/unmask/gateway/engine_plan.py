@@ -1,0 +1,45 @@
+"""How a model is started on the engine of a lane."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from unmask.checkpoints.paradigm import Paradigm
+from unmask.errors import NotServedError, UnknownLaneError
+from unmask.gateway.engine_registry import Registry
+from unmask.gateway.lane import Lane
+from unmask.gateway.llama_cpp import DEFAULTS, LlamaCppOptions, diffusion_server_plan, llama_server_plan, xllamacpp_plan
+from unmask.gateway.plan import ChildPlan
+from unmask.gateway.sglang import sglang_plan
+from unmask.gateway.vllm import vllm_plan
+
+_PACKAGE = "llama.cpp"  # the name of the lane that the package xllamacpp is
+
+
+def plan_for(
+    lane: Lane,
+    registry: Registry,
+    model: Path,
+    name: str,
+    paradigm: Paradigm,
+    options: LlamaCppOptions = DEFAULTS,
+) -> ChildPlan:
+    """Serve ``model`` under ``name`` as a child of ``lane``'s kind. ``options`` are llama.cpp's.
+
+    Raises ``UnknownLaneError`` if the engine was removed meanwhile, ``NotServedError`` for lanes that are no children.
+    """
+    if lane.name == _PACKAGE:
+        return xllamacpp_plan(model, name, options)
+    engine = registry.engine(lane.name)
+    if engine is None:
+        raise UnknownLaneError(f"There is no engine '{lane.name}' any more.", hint="'unmask engine list' names them.")
+    program = Path(engine.program)
+    if engine.kind == "sglang":
+        return sglang_plan(program, model, name, paradigm)
+    if engine.kind == "vllm":
+        return vllm_plan(program, model, name)
+    if engine.kind == "logits_worker":
+        raise NotServedError(f"The engine '{lane.name}' gives logits, and is no server that could be a child.")
+    if paradigm == "diffusion":
+        return diffusion_server_plan(program, model, name, options.start_seconds)
+    return llama_server_plan(program, model, name, options)

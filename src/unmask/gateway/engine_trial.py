@@ -1,0 +1,40 @@
+"""A model loaded on an engine once, and asked for a token: the proof that the two work here."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+
+from unmask.errors import UnmaskError
+from unmask.gateway.child import Child
+from unmask.gateway.engine import Engine
+from unmask.gateway.engine_lanes import engine_lane
+from unmask.gateway.engine_plan import plan_for
+from unmask.gateway.engine_registry import Registry
+from unmask.gateway.plan import ChildPlan
+from unmask.gateway.routing import route
+from unmask.gateway.run_directory import RunDirectory
+from unmask.models.card import Refusal, inspect_model
+
+
+def try_model(engine: Engine, model: str) -> float:
+    """Load ``model`` on ``engine``, and have it write a token; gives the seconds that took.
+
+    Raises the error of its refusal, or of its load.
+    """
+    card, lane = inspect_model(model), engine_lane(engine)
+    found = route(card, [lane], lane.name)
+    if isinstance(found, Refusal):
+        raise UnmaskError.from_code(found.code, found.message, found.remedy)
+    assert card.path is not None
+    plan = plan_for(lane, Registry(engines=[engine]), Path(card.path), card.name or engine.name, card.paradigm)
+    with tempfile.TemporaryDirectory() as folder:
+        return asyncio.run(_load_seconds(plan, RunDirectory(Path(folder))))
+
+
+async def _load_seconds(plan: ChildPlan, directory: RunDirectory) -> float:
+    child = await Child.start(plan, directory)
+    await child.close()
+    assert child.load_seconds is not None
+    return child.load_seconds

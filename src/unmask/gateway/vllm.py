@@ -1,0 +1,26 @@
+"""How vLLM is started for a model directory. Its flags are those of its documentation; it could not be run here."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from unmask.gateway.plan import ChildPlan, Probe
+from unmask.gateway.ports import LOOPBACK
+
+START_SECONDS = 600.0  # it compiles kernels first
+_SERVER = "vllm.entrypoints.openai.api_server"  # what the command `vllm serve` starts
+
+
+def vllm_plan(python: Path, model: Path, name: str, start_seconds: float = START_SECONDS) -> ChildPlan:
+    """Serve the directory ``model`` with the vLLM of ``python``. Code that comes with the model is not run."""
+    arguments = [str(python), "-m", _SERVER, "--model", os.path.abspath(model), "--served-model-name", name]
+    arguments += ["--host", LOOPBACK]
+    return ChildPlan(
+        name=name,
+        command=lambda port: [*arguments, "--port", str(port)],
+        probe=Probe(body={"model": name, "prompt": "Hello", "max_tokens": 1}),
+        environment={"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"},  # nothing leaves this machine
+        secret_variable="VLLM_API_KEY",
+        start_seconds=start_seconds,
+    )
