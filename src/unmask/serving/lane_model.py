@@ -90,8 +90,9 @@ class LaneModel:
         raise self._refused(what)
 
     def stats(self) -> EngineStats:
-        """What is known of the engine's work: how many requests it has."""
-        return EngineStats(running=sum(len(request) for request in self._running))
+        """What is known of the engine's work: how many requests it has, and how many wait for it."""
+        waiting = self._upstream.waiting
+        return EngineStats(running=sum(len(request) for request in self._running) - waiting, waiting=waiting)
 
     def end(self, error: UnmaskError) -> None:
         """End all running requests with ``error``."""
