@@ -21,12 +21,14 @@ from unmask.serving.resident import LoadedModel
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stay:
     """How long a model stays loaded: ``idle_seconds`` without users, None for ever; if ``pinned``, for ever even where
-    others need its room. ``preload``: it is loaded when the server starts.
+    others need its room. ``preload``: it is loaded when the server starts, which ends if that fails and the model is
+    ``required``.
     """
 
     idle_seconds: float | None = None
     pinned: bool = False
     preload: bool = False
+    required: bool = False
 
 
 class Entry(abc.ABC):

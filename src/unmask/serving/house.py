@@ -61,22 +61,32 @@ class House:
         self._stopped: dict[str, asyncio.Event] = {}  # by somebody who wanted it, until they are loaded again
 
     async def preload(self, progress: Progress = lambda share: None) -> None:
-        """Load what shall be there from the start, one after the other. Raises what loading meets."""
+        """Load what shall be there from the start, one after the other. Raises what loading a required one meets; what
+        another one met is in the log.
+        """
         for entry in self.entries:
-            if entry.stay.preload:
+            if not entry.stay.preload:
+                continue
+            try:
                 async with telling(partial(self._supervisor.loading, entry.name), progress):
                     await self._load(entry)
-                if entry.stay.pinned:
-                    self._keeping.append(asyncio.create_task(self._keep_loaded(entry)))
+            except UnmaskError:
+                if entry.stay.required:
+                    raise
+            if entry.stay.pinned:
+                self._keeping.append(asyncio.create_task(self._keep_loaded(entry)))
 
     async def _load(self, entry: Entry) -> None:
         async with self._supervisor.hold(entry.name) as loaded:
             self._loaded[entry.name] = loaded
 
     async def _keep_loaded(self, entry: Entry) -> None:
-        """Load ``entry`` again whenever it has died: who waits until a server is ready sends no request meanwhile."""
+        """Load ``entry`` again whenever it has died, or could not be loaded: who waits until a server is ready sends no
+        request meanwhile.
+        """
         while True:
-            await self._loaded[entry.name].wait_closed()
+            if entry.name in self._loaded:
+                await self._loaded[entry.name].wait_closed()
             if entry.name in self._stopped:
                 await self._stopped[entry.name].wait()
             try:

@@ -117,8 +117,13 @@ class _Maker:
 
     def _stay(self, wanted: Wanted) -> Stay:
         if self._alone:
-            return Stay(pinned=True, preload=True)
-        return Stay(idle_seconds=wanted.idle_seconds, pinned=wanted.pinned, preload=wanted.preload)
+            return Stay(pinned=True, preload=True, required=True)
+        return Stay(
+            idle_seconds=wanted.idle_seconds,
+            pinned=wanted.pinned,
+            preload=wanted.preload,
+            required=wanted.origin == COMMAND_LINE,
+        )
 
     def _native(self, wanted: Wanted, source: LocalSource, card: ModelCard) -> Entry:
         base, settings = self._plan.engine, self._plan.settings
@@ -151,7 +156,7 @@ class _Maker:
             connect,
             capacity=options.slots + self._plan.settings.max_waiting,
             timeouts=self._plan.settings.timeouts,
-            patience=_patience(wanted),
+            patience=self._patience(wanted),
             size_bytes=size,
             stay=self._stay(wanted),
             defaults=wanted.defaults,
@@ -172,7 +177,8 @@ class _Maker:
             return await Child.start(plan, directory)
 
         used, child = await load_or_rescue(card, known_lanes(), lane, start, registry)
-        return child_endpoint(used, child, name), child
+        at_once = options.slots if used.kind == "llama.cpp" else None
+        return replace(child_endpoint(used, child, name), at_once=at_once), child
 
     def _remote(self, wanted: Wanted, source: RemoteSource, card: ModelCard) -> Entry:
         endpoint = Endpoint(
@@ -193,11 +199,15 @@ class _Maker:
             connect,
             capacity=self._plan.engine.max_running + self._plan.settings.max_waiting,
             timeouts=self._plan.settings.timeouts,
-            patience=_patience(wanted),
+            patience=self._patience(wanted),
             stay=Stay(),
             defaults=wanted.defaults,
             aliases=wanted.aliases,
         )
+
+    def _patience(self, wanted: Wanted) -> Patience:
+        patience = Patience(queue=self._plan.settings.timeouts.queue or None)
+        return patience if wanted.stall_timeout is None else replace(patience, stall=wanted.stall_timeout)
 
     def _run_directory(self) -> RunDirectory:
         """The folder of children, rid of those that a killed server has left."""
@@ -211,10 +221,6 @@ def child_endpoint(lane: Lane, child: Child, name: str) -> Endpoint:
     """Where ``child`` answers for the model ``name``."""
     kind: UpstreamKind = lane.kind if lane.kind in ("vllm", "sglang") else "llama.cpp"
     return Endpoint(lane=lane.name, kind=kind, base_url=f"{child.url}/v1", model=name, key=child.secret)
-
-
-def _patience(wanted: Wanted) -> Patience:
-    return Patience() if wanted.stall_timeout is None else Patience(stall=wanted.stall_timeout)
 
 
 def _listing(wanted: Wanted, card: ModelCard, lane: str) -> Listing:
