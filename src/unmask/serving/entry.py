@@ -6,6 +6,7 @@ import abc
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from unmask.events import EngineStats
 from unmask.gateway.config.entry import NOTHING_SAID
@@ -34,8 +35,11 @@ class Entry(abc.ABC):
     """The model called ``listings[0].name``; further ``listings`` are what adapters make of it.
 
     ``size_bytes``: what it takes when it is loaded. ``defaults`` are for requests that say nothing. ``aliases``: other
-    names of it. ``canary``: it is asked a few things when it was loaded. ``metrics`` outlive its loads.
+    names of it. ``canary``: it is asked a few things when it was loaded. ``metrics`` outlive its loads. ``log``: where
+    the child that serves it writes, if one does.
     """
+
+    log: Path | None = None
 
     def __init__(
         self,

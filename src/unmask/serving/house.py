@@ -58,6 +58,7 @@ class House:
             )
         self._loaded: dict[str, LoadedModel] = {}
         self._keeping: list[asyncio.Task[None]] = []
+        self._stopped: dict[str, asyncio.Event] = {}  # by somebody who wanted it, until they are loaded again
 
     async def preload(self, progress: Progress = lambda share: None) -> None:
         """Load what shall be there from the start, one after the other. Raises what loading a required one meets; what
@@ -86,6 +87,8 @@ class House:
         while True:
             if entry.name in self._loaded:
                 await self._loaded[entry.name].wait_closed()
+            if entry.name in self._stopped:
+                await self._stopped[entry.name].wait()
             try:
                 await self._load(entry)
             except UnmaskError as error:
@@ -112,7 +115,13 @@ class House:
                 entry.metrics.rejected(error.code)
                 raise
             self._loaded[entry.name] = loaded
+            if entry.name in self._stopped:
+                self._stopped.pop(entry.name).set()
             yield loaded.model(listing.name)
+
+    def loading(self, name: str) -> float | None:
+        """The share of a model that is loaded; None unless it is being loaded. Raises ``ModelNotFoundError``."""
+        return self._supervisor.loading(self._find(name)[0].name)
 
     def keep(self, name: str, seconds: float | None) -> None:
         """Keep a model that is held for so long without users; 0: until it is idle, None: for ever."""
@@ -155,18 +164,44 @@ class House:
         """Where each model is in its life, and who uses it."""
         return self._supervisor.states()
 
+    def residents(self) -> list[tuple[Entry, ModelState]]:
+        """The same, with what is known of each."""
+        return list(zip(self.entries, self.states(), strict=True))
+
+    def resident(self, name: str) -> tuple[Entry, ModelState]:
+        """The same of one. Raises ``ModelNotFoundError``, or why it was refused."""
+        entry, _ = self._find(name)
+        return entry, self._supervisor.state(entry.name)
+
+    def loaded(self, name: str) -> LoadedModel | None:
+        """What holds the model called ``name``, if it was ever loaded; it may be dead."""
+        return self._loaded.get(self._find(name)[0].name)
+
+    async def stop(self, name: str) -> ModelState:
+        """Stop a model, or its load, whoever uses it or waits for it; where it was. The next request loads it again.
+
+        Raises ``ModelNotFoundError``, or why it was refused.
+        """
+        entry, _ = self._find(name)
+        before = self._supervisor.state(entry.name)
+        self._stopped.setdefault(entry.name, asyncio.Event())
+        await self._supervisor.stop(entry.name)
+        return before
+
     def _metrics(self) -> Iterator[tuple[dict[str, str], Metrics]]:
         for entry in self.entries:
             yield entry.labels, entry.metrics
 
     def check_ready(self) -> None:
-        """Raises ``ShuttingDownError``, or ``EngineUnavailableError`` unless all pinned models are there."""
+        """Raises ``ShuttingDownError``, or ``EngineUnavailableError`` unless all pinned models are there, but for those
+        that somebody has stopped.
+        """
         if self.stopping:
             raise ShuttingDownError
         for entry in self.entries:
             lasting = entry.stay.pinned and entry.stay.preload
             loaded = self._loaded.get(entry.name)
-            if lasting and (loaded is None or not loaded.alive):
+            if lasting and entry.name not in self._stopped and (loaded is None or not loaded.alive):
                 raise EngineUnavailableError(
                     "The engine has died.", hint="It is being started again; see the server's log."
                 )

@@ -79,8 +79,11 @@ class LaneModel:
         return self._admit(self._upstream.complete(replace(asked, params=self._bound(asked.params))))
 
     async def count(self, chat: Chat) -> int:
-        """Raises ``NotServedError``: the tokenizer is the engine's own."""
-        raise self._refused("Counting tokens")
+        """The tokens of the prompt that ``chat`` makes. Raises ``NotServedError`` if the engine does not tell."""
+        counted = await self._upstream.count(chat)
+        if counted is None:
+            raise self._refused("Counting tokens")
+        return counted
 
     def ours(self, what: str) -> DiffusionModel:
         """Raises ``NotServedError``."""

@@ -28,6 +28,11 @@ class LaneResident:
         """Whether the child runs, and answers."""
         return self._child is None or (self._child.status is None and not self._model.hung)
 
+    @property
+    def pid(self) -> int | None:
+        """The child's process id."""
+        return None if self._child is None else self._child.pid
+
     def model(self, name: str) -> Model:
         """The model; it has one name."""
         return self._model

@@ -147,7 +147,8 @@ class _Maker:
         engine = self._plan.engine
         context = engine.max_context or min(card.context_length or 4096, 4096)
         options = wanted.llama_cpp(LlamaCppOptions(context=context, threads=engine.threads))
-        connect = partial(self._start, wanted.name, card, lane, options, self._run_directory())
+        directory = self._run_directory()
+        connect = partial(self._start, wanted.name, card, lane, options, directory)
         tokens = options.slots * options.context
         size = _CHILD_BYTES + (card.weight_bytes or 0) + tokens * (card.kv_bytes_per_token or 0)
         return LaneEntry(
@@ -160,6 +161,7 @@ class _Maker:
             stay=self._stay(wanted),
             defaults=wanted.defaults,
             aliases=wanted.aliases,
+            log=directory.log_path(wanted.name),
             canary=wanted.canary,
         )
 

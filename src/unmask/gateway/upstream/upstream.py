@@ -7,6 +7,7 @@ import asyncio
 import aiohttp
 
 from unmask.answers.chat import Chat, Continuation
+from unmask.gateway.upstream.counting import prompt_tokens
 from unmask.gateway.upstream.endpoint import Endpoint, Patience
 from unmask.gateway.upstream.lane_request import LaneRequest
 from unmask.gateway.upstream.learning import learned
@@ -48,6 +49,10 @@ class Upstream:
     def complete(self, continuation: Continuation, cells: Spellings | None = None) -> LaneRequest:
         """The same for prompts to go on with. Raises what ``ask_texts`` raises."""
         return self._request(ask_texts(continuation, self.endpoint), cells)
+
+    async def count(self, chat: Chat) -> int | None:
+        """The tokens of the prompt that ``chat`` makes, if the lane tells. Raises what ``prompt_tokens`` raises."""
+        return await prompt_tokens(chat, self.endpoint, self._session)
 
     def _request(self, asked: list[Asked], cells: Spellings | None) -> LaneRequest:
         return LaneRequest(self._session, self.endpoint, asked, self.patience, self._turns, cells or Spellings())
