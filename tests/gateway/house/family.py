@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import psutil
 
 from tests.serving.processes import Server
@@ -28,4 +30,12 @@ def of_llama_cpp(server: Server) -> list[psutil.Process]:
             continue
         if "unmask.gateway.xllamacpp_server" in words and not any(word.endswith("keeper.py") for word in words):
             found.append(process)
+    return found
+
+
+async def logged(server: Server, *words: str, count: int = 1) -> list[str]:
+    """Lines of the server's log with all ``words``, as soon as there are so many."""
+    async with asyncio.timeout(10):
+        while len(found := [line for line in server.log if all(word in line for word in words)]) < count:
+            await asyncio.sleep(0.02)
     return found

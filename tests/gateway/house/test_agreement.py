@@ -82,15 +82,19 @@ class Spawning:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.seen: list[tuple[str, str]] = []
         patch.setattr(native_entry.ProcessEngine, "launch", self._ours)
+        patch.setattr(opening, "plan_for", self._plan)
         patch.setattr(opening.Child, "start", self._child)
 
     async def _ours(self, options, progress):
         self.seen.append(("unmask", options.model))
         raise ModelLoadFailedError("Started.")
 
+    def _plan(self, lane, engines, model, name, paradigm, options):
+        """The engines here are drawn, and registered nowhere."""
+        return lane.name, str(model)
+
     async def _child(self, plan, directory):
-        command = plan.command(1)
-        self.seen.append(("llama.cpp", command[command.index("--model") + 1]))
+        self.seen.append(plan)
         raise ModelLoadFailedError("Started.")
 
 
@@ -140,8 +144,7 @@ async def agree(pool, drawn, lanes, spawning) -> None:
             async with house.hold(name):
                 pass
         if name in served:
-            engine, model = spawning.seen[0]
-            assert (engine == "unmask", model) == (lane == "unmask", pool[name])
+            assert spawning.seen == [(lane, pool[name])]
         else:
             assert (spawning.seen, caught.value.code) == ([], lane)
     await house.close()

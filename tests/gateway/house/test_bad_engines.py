@@ -102,6 +102,30 @@ async def test_elsewhere(server, session, model, status, code, stream):
             assert stream or told.retry_after == "7"
 
 
+async def test_who_waits_for_too_long(smollm2, session, tmp_path, monkeypatch):
+    """One at a time: the next ones are told when the server's patience, or their own, is over."""
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [FAKE, os.environ.get("PYTHONPATH")])))
+    models = {"steady": {"path": str(smollm2), "canary": False, "slots": 1}}
+    config = str(write_config(tmp_path / "models.yaml", models))
+    with serve("--config", config, "--queue-timeout", "1.2") as server:
+        begun = asyncio.Event()
+        first = asyncio.create_task(
+            ask(session, server.url, "chat", "steady", "Hi", 40, stream=True, on_text=lambda _: begun.set())
+        )
+        await begun.wait()
+        started = time.monotonic()
+        hasty = ask(session, server.url, "chat", "steady", "Hi", unmask={"timeout_ms": 400})
+        patient = asyncio.create_task(ask(session, server.url, "messages", "steady", "Hi", stream=True))
+        told = await hasty
+        assert (told.status, told.code) == (503, "queue_timeout")
+        assert told.retry_after is not None
+        assert 0.4 <= time.monotonic() - started < 1
+        assert (await patient).code == "queue_timeout"
+        assert 1.2 <= time.monotonic() - started < 2
+        assert (await first).text.strip() == TEXT.strip()
+        assert (await ask(session, server.url, "chat", "steady", "Hi", 2)).complete
+
+
 async def test_a_disk_without_room_for_logs(smollm2, session, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [FAKE, os.environ.get("PYTHONPATH")])))
     config = config_of(tmp_path, smollm2)

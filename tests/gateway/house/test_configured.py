@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.gateway.house.asking import ask
-from tests.gateway.house.family import of_llama_cpp
+from tests.gateway.house.family import logged, of_llama_cpp
 from tests.gateway.house.files import write_config
 from tests.serving.processes import serve
 
@@ -37,10 +37,9 @@ def server(files, smollm2, tmp_path_factory):
 
 
 async def test_what_is_said_at_the_start(server):
-    log = "".join(server.log)
-    assert "Also serving fast, stays, hasty." in log
-    assert "warning: 'cut' is not served: " in log
-    assert "warning: 'odd' is not served: 'stall_timeout' of the model 'odd' has no effect" in log
+    await logged(server, "Also serving fast, stays, hasty.")
+    await logged(server, "warning: 'cut' is not served: ")
+    await logged(server, "warning: 'odd' is not served: 'stall_timeout' of the model 'odd' has no effect")
 
 
 async def test_a_broken_model_keeps_no_other_from_being_served(server, session):

@@ -135,6 +135,31 @@ async def test_a_client_that_leaves_while_it_waits_for_a_whole_answer(server, se
     stream.cancel()
 
 
+async def test_a_crowd_that_leaves(server, session):
+    """More than the child works on at once: those that wait are never sent to it, and the next one need not wait."""
+    begun = asyncio.Event()
+    streams = [
+        asyncio.create_task(
+            ask(session, server.url, "chat", "smol", LONG, 600, stream=True, on_text=lambda _: begun.set())
+        )
+        for _ in range(24)
+    ]
+    await asyncio.wait_for(begun.wait(), 60)
+    (child,) = of_llama_cpp(server)
+    async with asyncio.timeout(20):
+        while await busy(session, child) < 6:
+            await asyncio.sleep(0.02)
+    for stream in streams:
+        stream.cancel()
+    left = time.monotonic()
+    while await busy(session, child):
+        assert time.monotonic() - left < 2, "it goes on"
+        await asyncio.sleep(0.01)
+    print("idle after", time.monotonic() - left)
+    assert (await ask(session, server.url, "chat", "smol", PROMPT)).complete
+    assert time.monotonic() - left < 10
+
+
 async def test_a_gateway_that_is_killed(server, session):
     """The last one here: the server is gone."""
     await under_way(session, server, ("chat", "api/chat"))
