@@ -159,6 +159,7 @@ class LaneAdmission(CountedAdmission):
         super().__init__(model.places, metrics, [0] * len(request), request.cells)
         self._model = model
         self._request = request
+        self._broken: EngineCrashedError | None = None
 
     @property
     def prompt_tokens(self) -> int:
@@ -169,12 +170,15 @@ class LaneAdmission(CountedAdmission):
         return self._model.run(self._request)
 
     async def _next(self) -> tuple[int, AnswerDelta]:
-        try:
-            number, delta = await self._request.next()
-        except EngineCrashedError as broken:
-            raise await self._model.why(broken) from None
-        except EngineStalledError as stalled:
-            self._model.stalled(stalled)
-            raise
-        self._model.progressed()
-        return number, delta
+        if self._broken is None:
+            try:
+                number, delta = await self._request.next()
+            except EngineCrashedError as broken:
+                self._broken = broken  # is told once; who asks for the reason may be cancelled, and ask again
+            except EngineStalledError as stalled:
+                self._model.stalled(stalled)
+                raise
+            else:
+                self._model.progressed()
+                return number, delta
+        raise await self._model.why(self._broken)

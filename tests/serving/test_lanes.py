@@ -1,0 +1,81 @@
+"""Models on engines of other kinds, whose ends come at the worst moment."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+import structlog
+
+from tests.gateway.upstream.fake import BREAK, Script, chat, chunk, endpoint, fake, stream
+from tests.serving.fakes import until
+from unmask.errors import EngineCrashedError, ModelLoadFailedError
+from unmask.gateway.upstream.upstream import Upstream
+from unmask.metrics import Metrics
+from unmask.serving.lane_entry import LaneEntry
+from unmask.serving.lane_model import LaneModel
+from unmask.serving.listing import Listing
+from unmask.terms import NO_TIMEOUTS
+
+LISTING = Listing(name="m", created=0, lane="my-lane", paradigm="autoregressive", family="f")
+
+
+def entry_at(url: str, **more) -> LaneEntry:
+    async def connect():
+        return endpoint(url), None
+
+    return LaneEntry(LISTING, connect, capacity=8, **more)
+
+
+async def test_a_model_that_goes_while_its_canary_sings_has_no_verdict():
+    """Its requests end with errors, which say nothing of it; it is asked again when it is loaded again."""
+    async with fake(Script([60.0])) as server:
+        entry = entry_at(server.url, canary=True)
+        with structlog.testing.capture_logs() as log:
+            resident = await entry.load(lambda share: None)
+            await until(lambda: bool(server.bodies))
+            await resident.close()
+            async with asyncio.timeout(5):
+                await entry._asking
+        assert not resident.alive
+        assert entry.listings[0].canary is None
+        assert log == []
+        server.scripts = [Script([stream(chunk(content="Paris is its name."), chunk("stop"))])]
+        resident = await entry.load(lambda share: None)
+        await until(lambda: entry.listings[0].canary is not None)
+        await resident.close()
+
+
+async def test_an_engines_last_words_are_waited_for_until_they_come():
+    """Whoever waits for what comes next may be cancelled, as a stream is to send a sign of life, and ask again."""
+    said = asyncio.Event()
+
+    async def last_words():
+        await said.wait()
+        return ModelLoadFailedError("It had no memory left.")
+
+    async with fake(Script([stream(chunk(content="Once"), done=False), BREAK])) as server:
+        upstream = Upstream(endpoint(server.url))
+        metrics = Metrics("m", "f", "autoregressive", lambda: model.stats())
+        model = LaneModel("m", upstream, metrics, 8, NO_TIMEOUTS, last_words)
+        admission = await model.admit_chat(chat(), "")
+        with pytest.raises(ModelLoadFailedError), admission.running():
+            await admission.next()
+            for _ in range(2):
+                with pytest.raises(TimeoutError):
+                    async with asyncio.timeout(0.2):
+                        await admission.next()
+            said.set()
+            async with asyncio.timeout(5):
+                await admission.next()
+        await upstream.close()
+
+
+async def test_an_engine_elsewhere_has_no_last_words():
+    async with fake(Script([BREAK])) as server:
+        entry = entry_at(server.url)
+        resident = await entry.load(lambda share: None)
+        admission = await resident.model("m").admit_chat(chat(), "")
+        with pytest.raises(EngineCrashedError, match="broke off"), admission.running():
+            await admission.next()
+        await resident.close()
