@@ -81,9 +81,8 @@ class Entry(abc.ABC):
 
     async def _ask(self, resident: LoadedModel) -> None:
         """Find out once what the model says to a few prompts, beside the requests that it was loaded for."""
-        verdict = await canary_of(resident.model(self.name))
-        if resident.alive:  # else it was asked while it went
-            self.listings = [replace(listing, canary=verdict) for listing in self.listings]
+        verdict = await canary_of(resident.model(self.name), there=lambda: resident.alive)
+        self.listings = [replace(listing, canary=verdict) for listing in self.listings]
 
     def forget(self) -> None:
         """Nothing more is asked of the model."""

@@ -54,11 +54,12 @@ class NativeResident:
         self._defaults = defaults
         self._engine = engine
         self._loaded = loaded
+        self._closing = False
 
     @property
     def alive(self) -> bool:
         """Whether the engine takes requests."""
-        return self._engine.alive
+        return not self._closing and self._engine.alive
 
     def model(self, name: str) -> Model:
         """The variant called ``name``."""
@@ -79,5 +80,6 @@ class NativeResident:
 
     async def close(self) -> None:
         """End the engine process."""
+        self._closing = True
         self._loaded.constraints.close()
         await self._engine.close()
