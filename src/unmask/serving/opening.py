@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import Sequence
@@ -166,10 +167,11 @@ class _Maker:
         model, registry = Path(card.path), RegistryFile()
 
         async def start(on: Lane) -> Child:
-            plan = plan_for(on, registry.read(), model, name, card.paradigm, options)
-            return await Child.start(plan, directory)
+            engines = await asyncio.to_thread(registry.read)
+            return await Child.start(plan_for(on, engines, model, name, card.paradigm, options), directory)
 
-        used, child = await load_or_rescue(card, known_lanes(), lane, start, registry)
+        lanes = await asyncio.to_thread(known_lanes)  # may have to read a program that has changed
+        used, child = await load_or_rescue(card, lanes, lane, start, registry)
         return child_endpoint(used, child, name), child
 
     def _remote(self, wanted: Wanted, source: RemoteSource, card: ModelCard) -> Entry:
