@@ -109,11 +109,11 @@ class LoadedEntry(Entry):
 
 
 @asynccontextmanager
-async def serving(*, capacity: int = 8, **settings) -> AsyncIterator[FakeServer]:
-    """A live server around a ``ScriptedEngine`` with the embedded model's tokenizer."""
+async def serving(*others: Entry, capacity: int = 8, **settings) -> AsyncIterator[FakeServer]:
+    """A live server around a ``ScriptedEngine`` with the embedded model's tokenizer, and ``others`` beside it."""
     engine = ScriptedEngine()
     entry = LoadedEntry(engine, capacity)
-    house = House([entry])
+    house = House([entry, *others])
     await house.preload()
     server_settings = ServerSettings(**settings)
     listener = claim("127.0.0.1", 0)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+import aiohttp
 import pytest
 import structlog
 
-from tests.gateway.upstream.fake import BREAK, Script, chat, chunk, endpoint, fake, stream
-from tests.serving.fakes import until
+from tests.gateway.upstream.fake import BREAK, HI, Script, chat, chunk, endpoint, fake, stream
+from tests.serving.fakes import serving, until
 from unmask.errors import EngineCrashedError, ModelLoadFailedError
 from unmask.gateway.upstream.upstream import Upstream
 from unmask.metrics import Metrics
@@ -78,3 +79,37 @@ async def test_an_engine_elsewhere_has_no_last_words():
         with pytest.raises(EngineCrashedError, match="broke off"), admission.running():
             await admission.next()
         await resident.close()
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/tokenize", {"prompt": "Once"}),
+        ("/detokenize", {"tokens": [1]}),
+        ("/v1/messages/count_tokens", {"messages": HI}),
+        ("/v1/responses/input_tokens", {"input": "Once"}),
+    ],
+)
+async def test_no_model_is_loaded_for_what_its_engine_cannot_tell(path, body):
+    async def connect():
+        raise AssertionError("it is loaded")
+
+    other = LaneEntry(LISTING, connect, capacity=8)
+    async with serving(other) as server, aiohttp.ClientSession(server.url) as http:
+        async with http.post(path, json=body | {"model": "m"}) as response:
+            assert (response.status, response.headers["x-should-retry"]) == (501, "false")
+            assert "is not to be had for 'm': lane 'my-lane' serves it" in await response.text()
+        async with http.post(path, json=body | {"model": "n"}) as response:
+            assert response.status == 404
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"prompt": "Once", "messages": HI}, {"messages": HI, "add_special_tokens": True}], ids=str
+)
+async def test_no_model_is_loaded_for_what_is_wrong(body):
+    async with (
+        serving(entry_at("http://127.0.0.1:1/v1")) as server,
+        aiohttp.ClientSession(server.url) as http,
+        http.post("/tokenize", json=body | {"model": "m"}) as response,
+    ):
+        assert response.status == 400

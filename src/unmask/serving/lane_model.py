@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from unmask.answers.answer import AnswerDelta
 from unmask.answers.chat import Chat, Continuation
-from unmask.errors import EngineCrashedError, EngineStalledError, NotServedError, UnmaskError
+from unmask.errors import EngineCrashedError, EngineStalledError, UnmaskError
 from unmask.events import EngineStats
 from unmask.gateway.config.defaults import filled
 from unmask.gateway.config.entry import NOTHING_SAID
@@ -21,6 +21,7 @@ from unmask.params import GenerationParams
 from unmask.serving.admission import Admission, CountedAdmission
 from unmask.serving.diffusion_model import DiffusionModel
 from unmask.serving.ledger import current_ledger
+from unmask.serving.model import not_ours
 from unmask.serving.places import Places
 from unmask.terms import Timeouts
 
@@ -80,11 +81,11 @@ class LaneModel:
 
     async def count(self, chat: Chat) -> int:
         """Raises ``NotServedError``: the tokenizer is the engine's own."""
-        raise self._refused("Counting tokens")
+        raise not_ours("Counting tokens", self.name, self._upstream.endpoint.lane)
 
     def ours(self, what: str) -> DiffusionModel:
         """Raises ``NotServedError``."""
-        raise self._refused(what)
+        raise not_ours(what, self.name, self._upstream.endpoint.lane)
 
     def stats(self) -> EngineStats:
         """What is known of the engine's work: how many requests it has."""
@@ -143,13 +144,6 @@ class LaneModel:
         if not limit or (params.timeout_ms is not None and params.timeout_ms <= limit):
             return params
         return replace(params, timeout_ms=limit)
-
-    def _refused(self, what: str) -> NotServedError:
-        lane = self._upstream.endpoint.lane
-        return NotServedError(
-            f"{what} is not to be had for '{self.name}': lane '{lane}' serves it.",
-            hint="Ask for a model that Unmask's own engine serves.",
-        )
 
 
 class LaneAdmission(CountedAdmission):

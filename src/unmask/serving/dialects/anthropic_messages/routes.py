@@ -52,6 +52,7 @@ async def create_message(body: MessagesRequest, request: Request, models: Models
 async def count_tokens(body: CountRequest, models: Models) -> dict[str, Any]:
     """How many tokens the prompt of such a conversation has."""
     chat = parse_chat(body, GenerationParams())
+    models.house.check_ours(body.model, "Counting tokens")
     model = await models.find(body.model)
     with field_names(**names(body)):
         return {"input_tokens": await model.count(chat)}

@@ -64,6 +64,7 @@ async def count_input_tokens(body: CountRequest, models: Models, kept: Own) -> R
     """Count the prompt that a request like this would have."""
     previous = await kept.conversation(body.previous_response_id)
     chat = parse_prompt(body, previous, parse_input(body.input, previous))
+    models.house.check_ours(body.model, "Counting tokens")
     model = await models.find(body.model)
     with field_names(**names(body)):
         return json_response(response.InputTokens(await model.count(chat)))
