@@ -63,7 +63,7 @@ class Entry(abc.ABC):
 
     def find(self, name: str) -> Listing | None:
         """The listing that is called ``name``, an alias or not."""
-        own, colon, adapter = name.partition(":")
+        own, colon, adapter = name.rpartition(":")
         plain = name if name not in self.aliases else self.name
         if own in self.aliases and colon:
             plain = f"{self.name}:{adapter}"

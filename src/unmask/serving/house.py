@@ -57,7 +57,6 @@ class House:
                 idle_seconds=entry.stay.idle_seconds,
                 pinned=entry.stay.pinned,
             )
-        self._loaded: dict[str, LoadedModel] = {}
         self._keeping: list[asyncio.Task[None]] = []
 
     async def preload(self, progress: Progress = lambda share: None) -> None:
@@ -70,13 +69,15 @@ class House:
                     self._keeping.append(asyncio.create_task(self._keep_loaded(entry)))
 
     async def _load(self, entry: Entry) -> None:
-        async with self._supervisor.hold(entry.name) as loaded:
-            self._loaded[entry.name] = loaded
+        async with self._supervisor.hold(entry.name):
+            pass
 
     async def _keep_loaded(self, entry: Entry) -> None:
         """Load ``entry`` again whenever it has died: who waits until a server is ready sends no request meanwhile."""
         while True:
-            await self._loaded[entry.name].wait_closed()
+            resident = self._supervisor.resident(entry.name)
+            if resident is not None:
+                await resident.wait_closed()
             try:
                 await self._load(entry)
             except UnmaskError as error:
@@ -102,7 +103,6 @@ class House:
             except UnmaskError as error:
                 entry.metrics.rejected(error.code)
                 raise
-            self._loaded[entry.name] = loaded
             yield loaded.model(listing.name)
 
     def keep(self, name: str, seconds: float | None) -> None:
@@ -165,16 +165,17 @@ class House:
             raise ShuttingDownError
         for entry in self.entries:
             lasting = entry.stay.pinned and entry.stay.preload
-            loaded = self._loaded.get(entry.name)
-            if lasting and (loaded is None or not loaded.alive):
+            resident = self._supervisor.resident(entry.name)
+            if lasting and (resident is None or not resident.alive):
                 raise EngineUnavailableError(
                     "The engine has died.", hint="It is being started again; see the server's log."
                 )
 
     def end(self, error: UnmaskError) -> None:
         """End all running requests with ``error``."""
-        for loaded in self._loaded.values():
-            loaded.end(error)
+        for entry in self.entries:
+            if (resident := self._supervisor.resident(entry.name)) is not None:
+                resident.end(error)
 
     async def close(self) -> None:
         """End all engines."""
