@@ -22,7 +22,7 @@ import json
 import random
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -207,22 +207,20 @@ def measure_idle(routes: list[Route], child: psutil.Process, seconds: float = 3.
     ]
 
 
-def measure(arguments: argparse.Namespace) -> list[dict]:
-    """All parts that are asked for."""
-    rows: list[dict] = []
+def measure(arguments: argparse.Namespace) -> Iterator[dict]:
+    """All parts that are asked for, each result as soon as it is there."""
     if "instant" in arguments.part:
-        rows += measure_instant(max(1, arguments.rounds // 5), arguments.chunks)
+        yield from measure_instant(max(1, arguments.rounds // 5), arguments.chunks)
     if {"first", "rate"}.isdisjoint(arguments.part):
-        return rows
+        return
     with model_routes(arguments.model, max(arguments.streams), arguments.threads) as (routes, child):
         asyncio.run(_firsts(routes, 1))
-        rows += measure_idle(routes, child)
+        yield from measure_idle(routes, child)
         if "first" in arguments.part:
-            rows += measure_first(routes, arguments.firsts, "llama.cpp")
+            yield from measure_first(routes, arguments.firsts, "llama.cpp")
         if "rate" in arguments.part:
             for streams in arguments.streams:
-                rows += measure_rate(routes, child, streams, arguments.rounds, arguments.tokens)
-    return rows
+                yield from measure_rate(routes, child, streams, arguments.rounds, arguments.tokens)
 
 
 def markdown(rows: list[dict]) -> str:
@@ -259,8 +257,11 @@ def parser() -> argparse.ArgumentParser:
 def main() -> None:
     """Print one JSON line a result, or tables."""
     arguments = parser().parse_args()
-    rows = measure(arguments)
-    print(markdown(rows) if arguments.markdown else "\n".join(map(json.dumps, rows)))
+    if arguments.markdown:
+        print(markdown(list(measure(arguments))))
+        return
+    for row in measure(arguments):
+        print(json.dumps(row), flush=True)
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ def test_a_gateway_that_is_killed_takes_its_children_along(number, tmp_path, mar
         assert int(process.stdout.readline()) in [one.pid for one in marked(mark)]
         assert len(marked(mark)) == 4
         process.send_signal(number)
-        process.wait(5)
+        process.wait(30)
         assert nothing_left(mark)
 
 
@@ -69,7 +69,7 @@ def test_a_gateway_that_is_killed_while_a_model_loads(tmp_path, mark):
         while len(marked(mark)) < 2:
             time.sleep(0.02)
         process.kill()
-        process.wait(5)
+        process.wait(30)
         assert nothing_left(mark)
 
 
@@ -102,7 +102,7 @@ def test_what_a_killed_gateway_left_is_killed(directory, mark):
     with stray(mark) as process:
         path = written(directory, Record("m", gateway=gone(), keeper=gone(), child=Identity.of(process.pid)))
         assert [record.name for record in directory.sweep()] == ["m"]
-        assert process.wait(5) == -signal.SIGKILL
+        assert process.wait(30) == -signal.SIGKILL
     assert not path.exists()
     assert directory.sweep() == []
 

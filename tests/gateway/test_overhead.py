@@ -9,7 +9,7 @@ from benchmarks.gateway_overhead import interval, markdown, measure, parser
 
 
 def rows(*words: str) -> list[dict]:
-    return measure(parser().parse_args(words))
+    return list(measure(parser().parse_args(words)))
 
 
 def test_the_gateway_alone():

@@ -91,14 +91,17 @@ class FakeServer:
     responses: ResponseStore = field(repr=False)
 
 
+PINNED = Stay(pinned=True, preload=True)
+
+
 class LoadedEntry(Entry):
     """A model that is there already, whatever its engine says."""
 
-    def __init__(self, engine: ScriptedEngine, capacity: int) -> None:
+    def __init__(self, engine: ScriptedEngine, capacity: int = 8, stay: Stay = PINNED) -> None:
         self.prompts = PromptEncoder(EMBEDDED_MODEL, MODEL)
         metrics = Metrics(EMBEDDED_MODEL, MODEL.family, "diffusion", lambda: engine.stats)
         self.model = DiffusionModel(engine, self.prompts, name=EMBEDDED_MODEL, metrics=metrics, capacity=capacity)
-        super().__init__([*self.model.listings()], size_bytes=0, stay=Stay(pinned=True, preload=True))
+        super().__init__([*self.model.listings()], size_bytes=0, stay=stay)
         self.metrics = metrics
         self._engine = engine
 
@@ -113,18 +116,25 @@ async def serving(*others: Entry, capacity: int = 8, **settings) -> AsyncIterato
     """A live server around a ``ScriptedEngine`` with the embedded model's tokenizer, and ``others`` beside it."""
     engine = ScriptedEngine()
     entry = LoadedEntry(engine, capacity)
-    house = House([entry, *others])
+    responses = ResponseStore()
+    async with listening(House([entry, *others]), responses, **settings) as url:
+        yield FakeServer(url, engine, entry.model, entry.prompts, responses)
+
+
+@asynccontextmanager
+async def listening(house: House, responses: ResponseStore | None = None, **settings) -> AsyncIterator[str]:
+    """The address of a live server of ``house``, which it closes in the end."""
     await house.preload()
     server_settings = ServerSettings(**settings)
     listener = claim("127.0.0.1", 0)
-    responses = ResponseStore()
+    responses = responses or ResponseStore()
     config = server_config(create_app(house, server_settings, responses), server_settings)
     config.timeout_graceful_shutdown = 1
     server = uvicorn.Server(config)
     server.capture_signals = _no_signals
     running = asyncio.create_task(server.serve(sockets=[listener]))
     try:
-        yield FakeServer(f"http://127.0.0.1:{listener.getsockname()[1]}", engine, entry.model, entry.prompts, responses)
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
         server.should_exit = True
         await running
@@ -136,6 +146,27 @@ async def serving(*others: Entry, capacity: int = 8, **settings) -> AsyncIterato
 class _no_signals:
     def __enter__(self) -> None: ...
     def __exit__(self, *_) -> None: ...
+
+
+class SlowEntry(LoadedEntry):
+    """One that is loaded when it is asked for, as far as ``share``, and is there, or fails, when ``outcome`` is set."""
+
+    def __init__(self, engine: ScriptedEngine, **options) -> None:
+        super().__init__(engine, stay=Stay(), **options)
+        self.share = 0.0
+        self.loading = 0
+        self.outcome: asyncio.Future[None] = asyncio.Future()
+
+    async def _load(self, progress: Progress) -> LoadedModel:
+        self.loading += 1
+        try:
+            while not self.outcome.done():
+                progress(self.share)
+                await asyncio.sleep(0.005)
+            self.outcome.result()
+        finally:
+            self.loading -= 1
+        return await super()._load(progress)
 
 
 async def until(condition: Callable[[], bool], seconds: float = 5.0) -> None:

@@ -142,6 +142,7 @@ def test_what_each_route_declares(all_needs):
         told.setdefault(need, set()).add(route.path)
     assert told.pop("nothing") == {"/", "/health", "/ready", "/playground/{name:path}"}
     assert told.pop("metrics") == {"/metrics"}
+    assert all(path.startswith("/unmask/") for path in told.pop("manage"))
     assert told.pop("models") == {
         "/openapi.json",
         "/v1/models",

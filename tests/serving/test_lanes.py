@@ -86,8 +86,6 @@ async def test_an_engine_elsewhere_has_no_last_words():
     [
         ("/tokenize", {"prompt": "Once"}),
         ("/detokenize", {"tokens": [1]}),
-        ("/v1/messages/count_tokens", {"messages": HI}),
-        ("/v1/responses/input_tokens", {"input": "Once"}),
     ],
 )
 async def test_no_model_is_loaded_for_what_its_engine_cannot_tell(path, body):

@@ -12,9 +12,13 @@ from unmask.cli.engine import app as engine
 from unmask.cli.inspect import inspect
 from unmask.cli.keys import app as keys
 from unmask.cli.list_models import list_models
+from unmask.cli.logs import logs
+from unmask.cli.ps import ps
 from unmask.cli.run import run
 from unmask.cli.serve import serve
 from unmask.cli.simulate import simulate
+from unmask.cli.stop import stop
+from unmask.cli.why import why
 
 app = typer.Typer(
     help="Serve diffusion language models.",
@@ -27,6 +31,8 @@ app.command()(inspect)
 app.command("list")(list_models)
 app.command()(doctor)
 app.command()(simulate)
+for verb in (ps, stop, logs, why):
+    app.command()(verb)
 app.add_typer(keys, name="keys")
 app.add_typer(engine, name="engine")
 

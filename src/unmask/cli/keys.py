@@ -20,7 +20,7 @@ Name = Annotated[str, typer.Argument(help="What the key is called in logs and me
 File = Annotated[Path, typer.Option("--keys", envvar="UNMASK_KEYS", help="The key file.")]
 Scopes = Annotated[
     list[str],
-    typer.Option("--scope", envvar="UNMASK_SCOPE", help="generate, models or metrics; repeatable."),
+    typer.Option("--scope", envvar="UNMASK_SCOPE", help="generate, models, metrics or manage; repeatable."),
 ]
 RequestsPerMinute = Annotated[
     int | None, typer.Option(envvar="UNMASK_REQUESTS_PER_MINUTE", help="Requests of any kind.")

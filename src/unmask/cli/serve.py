@@ -27,6 +27,7 @@ Models = Annotated[
     ),
 ]
 
+_MOST_TOLD = 8  # of other models, as the server starts
 _CHAT = ("chat/completions", '{"messages": [{"role": "user", "content": "What is 7 + 8?"}]}')
 _TEXT = ("completions", '{"prompt": "7 + 8 =", "max_tokens": 32}')
 
@@ -139,12 +140,24 @@ def _announce(house: House, url: str, *, secured: bool) -> None:
     size = f", {first.parameters / 1e6:.3g}M parameters" if first.parameters else ""
     typer.echo(f"Serving {first.name} ({first.family}{size}) on {url}", err=True)
     key = '-H "authorization: Bearer $UNMASK_API_KEY" ' if secured else ""
+    _tell_of_others(house)
     adapted = ", ".join(listing.name for listing in others if listing.parent)
     if adapted:
         typer.echo(f"With its adapters it is also {adapted}.", err=True)
     typer.echo(f"Base URL: {url}/v1 for OpenAI's clients; {url} for Anthropic's, Ollama's, and browsers", err=True)
     endpoint, body = _CHAT if "tools" in first.capabilities else _TEXT
     typer.echo(f"Try: curl {url}/v1/{endpoint} {key}-H 'content-type: application/json' -d '{body}'", err=True)
+
+
+def _tell_of_others(house: House) -> None:
+    """Which models there are besides the first one, and which are not served, and why; of many only some."""
+    names = [entry.name for entry in house.entries[1:]]
+    if names:
+        more = f" and {len(names) - _MOST_TOLD} more" if len(names) > _MOST_TOLD else ""
+        typer.echo(f"Also serving {', '.join(names[:_MOST_TOLD])}{more}.", err=True)
+    reasons = {refusal: name for name, refusal in reversed(house.refused.items())}
+    for refusal, name in list(reversed(reasons.items()))[:_MOST_TOLD]:
+        typer.echo(f"warning: '{name}' is not served: {refusal.message} [{refusal.code}]", err=True)
 
 
 def _is_loopback(host: str) -> bool:

@@ -48,6 +48,7 @@ from unmask.errors.requests import (
     QueueFullError,
     QueueTimeoutError,
     RateLimitError,
+    RequestNotFoundError,
     ResponseNotFoundError,
     ScoringTimeoutError,
     StoreError,
@@ -64,6 +65,7 @@ from unmask.errors.setup import (
     InvalidKeyFileError,
     NotInstalledError,
     PortBusyError,
+    ServerUnreachableError,
 )
 
 __all__ = [
@@ -107,8 +109,10 @@ __all__ = [
     "QueueFullError",
     "QueueTimeoutError",
     "RateLimitError",
+    "RequestNotFoundError",
     "ResponseNotFoundError",
     "ScoringTimeoutError",
+    "ServerUnreachableError",
     "ShuttingDownError",
     "SidecarNotModelError",
     "StoreError",

@@ -68,6 +68,13 @@ class ModelNotFoundError(UnmaskError):
     status = 404
 
 
+class RequestNotFoundError(UnmaskError):
+    """The server's journal holds no request of that id: it is unknown, too old, or from before the last start."""
+
+    code = "request_not_found"
+    status = 404
+
+
 class ResponseNotFoundError(UnmaskError):
     """The response asked for is not kept here: unknown, deleted, too old, or somebody else's."""
 

@@ -52,3 +52,10 @@ class EngineBuildError(UnmaskError):
 
     code = "engine_build_failed"
     status = 500
+
+
+class ServerUnreachableError(UnmaskError):
+    """No Unmask server answers at the address that a command asks."""
+
+    code = "server_unreachable"
+    status = 503

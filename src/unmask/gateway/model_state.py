@@ -17,7 +17,8 @@ class ModelState:
     ``users`` have it, ``waiting`` want it. ``since``: when ``state`` began; None before the first load.
     ``expires_at``: when it goes unless somebody asks for it; None while it is used, or if it stays. ``retry_at``: when
     it is tried again at the earliest, if it has failed. ``failure``: what its last failure was, until it has worked
-    again. ``loads``: how often it was loaded, or tried to be.
+    again. ``loads``: how often it was loaded, or tried to be. ``keep_seconds``: how long it stays without users,
+    None for ever. ``load_seconds``: what its last load took.
     """
 
     name: str
@@ -30,6 +31,8 @@ class ModelState:
     retry_at: float | None
     failure: str
     loads: int
+    keep_seconds: float | None
+    load_seconds: float
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -96,4 +99,6 @@ class ModelRecord:
             retry_at=self.breaker.until if self.state == "failed" else None,
             failure=self.breaker.reason(now),
             loads=self.loads,
+            keep_seconds=self.keep_seconds,
+            load_seconds=self.load_seconds,
         )

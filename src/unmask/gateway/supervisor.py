@@ -121,15 +121,12 @@ class Supervisor(Generic[R]):
     def states(self) -> list[ModelState]:
         """All models, with times as seconds since 1970."""
         now = self._now()
-        start = time.time() - now
+        return [_dated(state, time.time() - now) for state in self._residency.states(now)]
 
-        def date(moment: float | None) -> float | None:
-            return None if moment is None else start + moment
-
-        return [
-            replace(state, since=date(state.since), expires_at=date(state.expires_at), retry_at=date(state.retry_at))
-            for state in self._residency.states(now)
-        ]
+    def state(self, name: str) -> ModelState:
+        """One of them, in the same way."""
+        now = self._now()
+        return _dated(self._residency.state(self._find(name).name, now), time.time() - now)
 
     def keep(self, name: str, seconds: float | None) -> None:
         """From now until it goes, keep a model for so long without users; 0: until it is idle, None: for ever.
@@ -240,6 +237,14 @@ class Supervisor(Generic[R]):
         if not model.ending.is_set():
             _log.warning("model died", model=model.name, reason=reason)
             self._apply(self._residency.crashed(model.name, reason or "it has died", self._now()))
+
+
+def _dated(state: ModelState, start: float) -> ModelState:
+    """``state`` with dates instead of moments of the loop's clock, which was 0 at ``start``."""
+    since, expires_at, retry_at = (
+        None if moment is None else start + moment for moment in (state.since, state.expires_at, state.retry_at)
+    )
+    return replace(state, since=since, expires_at=expires_at, retry_at=retry_at)
 
 
 async def _unless(ending: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:

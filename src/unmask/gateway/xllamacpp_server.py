@@ -10,15 +10,19 @@ import argparse
 import os
 import signal
 import sys
+import time
 
 import xllamacpp
+
+_WORDS_SECONDS = 0.5
 
 
 def main() -> int:
     """Serve until a signal comes; 1 if the model could not be loaded, or the port not be had."""
     try:
         server = xllamacpp.Server(_params(_parser().parse_args()))
-    except RuntimeError as error:  # llama.cpp has said more than this before
+    except RuntimeError as error:  # llama.cpp has said why, in a thread of its own that the end would cut short
+        time.sleep(_WORDS_SECONDS)
         print(error, file=sys.stderr)
         return 1
     print(f"ready on {server.listening_address}", file=sys.stderr, flush=True)

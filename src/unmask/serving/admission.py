@@ -15,6 +15,7 @@ from unmask.events import RequestStats
 from unmask.metrics import Metrics
 from unmask.serving.ledger import current_ledger
 from unmask.serving.places import Places
+from unmask.serving.trace import current_trace
 
 
 class Admission(abc.ABC):
@@ -51,6 +52,7 @@ class Admission(abc.ABC):
         done: dict[int, Answer] = {}
         while not self.finished:
             number, delta = await self.next()
+            current_trace().heard(delta)
             if delta.answer is not None:
                 done[number] = delta.answer
         return [answer for _, answer in sorted(done.items())]

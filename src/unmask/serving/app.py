@@ -23,8 +23,11 @@ from unmask.serving.dialects.openai_responses import routes as openai_responses
 from unmask.serving.dialects.vllm_tokenizer import routes as vllm_tokenizer
 from unmask.serving.errors import ErrorResponder
 from unmask.serving.house import House
+from unmask.serving.journal import Journal
+from unmask.serving.journalling import Journalling
 from unmask.serving.middleware import BodyLimit, HeaderLimit, RequestScope
 from unmask.serving.observers.observers import Observers
+from unmask.serving.operation import routes as operation
 from unmask.serving.playground import routes as playground
 from unmask.serving.response_store import ResponseStore
 from unmask.serving.security.authorization import Authorization
@@ -49,11 +52,12 @@ def create_app(house: House, settings: ServerSettings, responses: ResponseStore 
     app.state.settings = settings
     app.state.observers = Observers(house.metrics, settings)
     app.state.responses = ResponseStore() if responses is None else responses
+    app.state.journal = Journal()
     # Anthropic's list of models comes before OpenAI's, which has the same paths.
     anthropic = (anthropic_models, anthropic_messages)
     openai = (openai_chat, openai_completions, openai_responses, openai_models, vllm_tokenizer)
     ollamas = (ollama, ollama_models, ollama_running)
-    routers = [room.router for room in (*anthropic, *openai, *ollamas, health, playground)]
+    routers = [room.router for room in (*anthropic, *openai, *ollamas, operation, health, playground)]
     routes = [route for router in (*routers, not_served.router) for route in router.routes]
     for own in app.routes:  # FastAPI's: /openapi.json
         needs("models")(own.endpoint)  # type: ignore[attr-defined]
@@ -70,6 +74,7 @@ def create_app(house: House, settings: ServerSettings, responses: ResponseStore 
 
 def _surround(app: FastAPI, house: House, settings: ServerSettings, errors: ErrorResponder, all_needs: Needs) -> None:
     """What requests pass before they are looked at, from the inside out."""
+    app.add_middleware(Journalling, journal=app.state.journal)
     app.add_middleware(BodyLimit, limit=settings.max_body_bytes, seconds=settings.receive_seconds)
     if settings.api_key is not None or settings.keys is not None:
         ring = KeyRing(settings.api_key, settings.keys)

@@ -6,6 +6,7 @@ import abc
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from unmask.events import EngineStats
 from unmask.gateway.config.entry import NOTHING_SAID
@@ -20,20 +21,25 @@ from unmask.serving.resident import LoadedModel
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stay:
     """How long a model stays loaded: ``idle_seconds`` without users, None for ever; if ``pinned``, for ever even where
-    others need its room. ``preload``: it is loaded when the server starts.
+    others need its room. ``preload``: it is loaded when the server starts, which ends if that fails and the model is
+    ``required``.
     """
 
     idle_seconds: float | None = None
     pinned: bool = False
     preload: bool = False
+    required: bool = False
 
 
 class Entry(abc.ABC):
     """The model called ``listings[0].name``; further ``listings`` are what adapters make of it.
 
     ``size_bytes``: what it takes when it is loaded. ``defaults`` are for requests that say nothing. ``aliases``: other
-    names of it. ``canary``: it is asked a few things when it was loaded. ``metrics`` outlive its loads.
+    names of it. ``canary``: it is asked a few things when it was loaded. ``metrics`` outlive its loads. ``log``: where
+    the child that serves it writes, if one does.
     """
+
+    log: Path | None = None
 
     def __init__(
         self,

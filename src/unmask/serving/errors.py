@@ -27,6 +27,7 @@ from unmask.errors import (
 )
 from unmask.serving.lengths import LENGTHS, explain_length
 from unmask.serving.lost import explain_lost
+from unmask.serving.trace import current_trace
 from unmask.serving.unknown_field import advice
 from unmask.serving.wire import Unknown
 
@@ -102,6 +103,7 @@ class ErrorResponder:
         problem = Problem.of(error)
         if isinstance(error, HTTPException):
             problem = replace(problem, message=explain_lost(error, path, self._known))
+        current_trace().failed(problem.code, problem.message)
         envelope = next(envelope for prefix, envelope in self._envelopes if path.startswith(prefix))
         body = msgspec.json.encode(envelope(problem))
         return Response(body, problem.status, problem.headers, media_type="application/json")

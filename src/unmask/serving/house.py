@@ -58,26 +58,38 @@ class House:
                 pinned=entry.stay.pinned,
             )
         self._keeping: list[asyncio.Task[None]] = []
+        self._stopped: dict[str, asyncio.Event] = {}  # by somebody who wanted it, until they are loaded again
 
     async def preload(self, progress: Progress = lambda share: None) -> None:
-        """Load what shall be there from the start, one after the other. Raises what loading meets."""
+        """Load what shall be there from the start, one after the other. Raises what loading a required one meets; what
+        another one met is in the log.
+        """
         for entry in self.entries:
-            if entry.stay.preload:
+            if not entry.stay.preload:
+                continue
+            try:
                 async with telling(partial(self._supervisor.loading, entry.name), progress):
                     await self._load(entry)
-                if entry.stay.pinned:
-                    self._keeping.append(asyncio.create_task(self._keep_loaded(entry)))
+            except UnmaskError:
+                if entry.stay.required:
+                    raise
+            if entry.stay.pinned:
+                self._keeping.append(asyncio.create_task(self._keep_loaded(entry)))
 
     async def _load(self, entry: Entry) -> None:
         async with self._supervisor.hold(entry.name):
             pass
 
     async def _keep_loaded(self, entry: Entry) -> None:
-        """Load ``entry`` again whenever it has died: who waits until a server is ready sends no request meanwhile."""
+        """Load ``entry`` again whenever it has died, or could not be loaded: who waits until a server is ready sends no
+        request meanwhile.
+        """
         while True:
             resident = self._supervisor.resident(entry.name)
             if resident is not None:
                 await resident.wait_closed()
+            if entry.name in self._stopped:
+                await self._stopped[entry.name].wait()
             try:
                 await self._load(entry)
             except UnmaskError as error:
@@ -103,7 +115,13 @@ class House:
             except UnmaskError as error:
                 entry.metrics.rejected(error.code)
                 raise
+            if entry.name in self._stopped:
+                self._stopped.pop(entry.name).set()
             yield loaded.model(listing.name)
+
+    def loading(self, name: str) -> float | None:
+        """The share of a model that is loaded; None unless it is being loaded. Raises ``ModelNotFoundError``."""
+        return self._supervisor.loading(self._find(name)[0].name)
 
     def keep(self, name: str, seconds: float | None) -> None:
         """Keep a model that is held for so long without users; 0: until it is idle, None: for ever."""
@@ -155,18 +173,44 @@ class House:
         """Where each model is in its life, and who uses it."""
         return self._supervisor.states()
 
+    def residents(self) -> list[tuple[Entry, ModelState]]:
+        """The same, with what is known of each."""
+        return list(zip(self.entries, self.states(), strict=True))
+
+    def resident(self, name: str) -> tuple[Entry, ModelState]:
+        """The same of one. Raises ``ModelNotFoundError``, or why it was refused."""
+        entry, _ = self._find(name)
+        return entry, self._supervisor.state(entry.name)
+
+    def loaded(self, name: str) -> LoadedModel | None:
+        """What holds the model called ``name``, as long as it is there."""
+        return self._supervisor.resident(self._find(name)[0].name)
+
+    async def stop(self, name: str) -> ModelState:
+        """Stop a model, or its load, whoever uses it or waits for it; where it was. The next request loads it again.
+
+        Raises ``ModelNotFoundError``, or why it was refused.
+        """
+        entry, _ = self._find(name)
+        before = self._supervisor.state(entry.name)
+        self._stopped.setdefault(entry.name, asyncio.Event())
+        await self._supervisor.stop(entry.name)
+        return before
+
     def _metrics(self) -> Iterator[tuple[dict[str, str], Metrics]]:
         for entry in self.entries:
             yield entry.labels, entry.metrics
 
     def check_ready(self) -> None:
-        """Raises ``ShuttingDownError``, or ``EngineUnavailableError`` unless all pinned models are there."""
+        """Raises ``ShuttingDownError``, or ``EngineUnavailableError`` unless all pinned models are there, but for those
+        that somebody has stopped.
+        """
         if self.stopping:
             raise ShuttingDownError
         for entry in self.entries:
             lasting = entry.stay.pinned and entry.stay.preload
             resident = self._supervisor.resident(entry.name)
-            if lasting and (resident is None or not resident.alive):
+            if lasting and entry.name not in self._stopped and (resident is None or not resident.alive):
                 raise EngineUnavailableError(
                     "The engine has died.", hint="It is being started again; see the server's log."
                 )

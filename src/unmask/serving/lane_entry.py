@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 
 from unmask.gateway.child import Child
 from unmask.gateway.config.entry import NOTHING_SAID
@@ -40,8 +41,10 @@ class LaneEntry(Entry):
         defaults: GenerationParams = NOTHING_SAID,
         aliases: Sequence[str] = (),
         canary: bool = False,
+        log: Path | None = None,
     ) -> None:
         super().__init__([listing], size_bytes=size_bytes, stay=stay, defaults=defaults, aliases=aliases, canary=canary)
+        self.log = log
         self._connect = connect
         self._capacity = capacity
         self._timeouts = timeouts

@@ -80,16 +80,20 @@ class LaneModel:
         return self._admit(self._upstream.complete(replace(asked, params=self._bound(asked.params))))
 
     async def count(self, chat: Chat) -> int:
-        """Raises ``NotServedError``: the tokenizer is the engine's own."""
-        raise not_ours("Counting tokens", self.name, self._upstream.endpoint.lane)
+        """The tokens of the prompt that ``chat`` makes. Raises ``NotServedError`` if the engine does not tell."""
+        counted = await self._upstream.count(chat)
+        if counted is None:
+            raise not_ours("Counting tokens", self.name, self._upstream.endpoint.lane)
+        return counted
 
     def ours(self, what: str) -> DiffusionModel:
         """Raises ``NotServedError``."""
         raise not_ours(what, self.name, self._upstream.endpoint.lane)
 
     def stats(self) -> EngineStats:
-        """What is known of the engine's work: how many requests it has."""
-        return EngineStats(running=sum(len(request) for request in self._running))
+        """What is known of the engine's work: how many requests it has, and how many wait for it."""
+        waiting = self._upstream.waiting
+        return EngineStats(running=sum(len(request) for request in self._running) - waiting, waiting=waiting)
 
     def end(self, error: UnmaskError) -> None:
         """End all running requests with ``error``."""

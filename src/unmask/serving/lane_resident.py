@@ -31,6 +31,11 @@ class LaneResident:
             return False
         return self._child is None or (self._child.status is None and not self._model.hung)
 
+    @property
+    def pid(self) -> int | None:
+        """The child's process id."""
+        return None if self._child is None else self._child.pid
+
     def model(self, name: str) -> Model:
         """The model; it has one name."""
         return self._model

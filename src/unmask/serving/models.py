@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Annotated
@@ -12,6 +13,8 @@ from unmask.serving.connection import unless_disconnected
 from unmask.serving.house import House
 from unmask.serving.model import Model
 from unmask.serving.observers.observers import Observers
+from unmask.serving.trace import current_trace
+from unmask.shown import cut, printable
 
 
 class RequestModels:
@@ -22,6 +25,7 @@ class RequestModels:
         self._observers: Observers = request.app.state.observers
         self._receive = request.receive
         self._held = held
+        self._wanted: str | None = None
 
     async def find(self, name: str | None) -> Model:
         """The model called ``name``, waited for if it is not loaded; None means the first one.
@@ -29,8 +33,27 @@ class RequestModels:
         To be asked once the request's body is known to be right: a model is not loaded for one that is refused. Raises
         ``ModelNotFoundError``, what loading raises, or ``ClientDisconnect``.
         """
-        held = self._held.enter_async_context(self.house.hold(name))
-        return self._observers.around(await unless_disconnected(self._receive, held))
+        trace, since = current_trace(), time.time()
+        trace.asked(name)
+        listing = self.house.show(self.house.names[0] if name is None else name)
+        _, before = self.house.resident(listing.name)
+        trace.wants(listing, before)
+        self._wanted = listing.name
+        try:
+            held = self._held.enter_async_context(self.house.hold(name))
+            return self._observers.around(await unless_disconnected(self._receive, held))
+        finally:
+            self._wanted = None
+            trace.waited(since, before, self.house.resident(listing.name)[1])
+
+    def waiting_for(self) -> str:
+        """What ``find`` waits for, in one line of words; "" if it does not."""
+        if self._wanted is None:
+            return ""
+        name, share = printable(cut(self._wanted)), self.house.loading(self._wanted)
+        if share is None:
+            return f"waiting for {name}"
+        return f"loading {name} {share * 100:.0f} %" if share else f"loading {name}"
 
 
 async def _of_request(request: Request) -> AsyncIterator[RequestModels]:

@@ -118,8 +118,13 @@ class _Maker:
 
     def _stay(self, wanted: Wanted) -> Stay:
         if self._alone:
-            return Stay(pinned=True, preload=True)
-        return Stay(idle_seconds=wanted.idle_seconds, pinned=wanted.pinned, preload=wanted.preload)
+            return Stay(pinned=True, preload=True, required=True)
+        return Stay(
+            idle_seconds=wanted.idle_seconds,
+            pinned=wanted.pinned,
+            preload=wanted.preload,
+            required=wanted.origin == COMMAND_LINE,
+        )
 
     def _native(self, wanted: Wanted, source: LocalSource, card: ModelCard) -> Entry:
         base, settings = self._plan.engine, self._plan.settings
@@ -143,7 +148,8 @@ class _Maker:
         engine = self._plan.engine
         context = engine.max_context or min(card.context_length or 4096, 4096)
         options = wanted.llama_cpp(LlamaCppOptions(context=context, threads=engine.threads))
-        connect = partial(self._start, wanted.name, card, lane, options, self._run_directory())
+        directory = self._run_directory()
+        connect = partial(self._start, wanted.name, card, lane, options, directory)
         tokens = options.slots * options.context
         size = _CHILD_BYTES + (card.weight_bytes or 0) + tokens * (card.kv_bytes_per_token or 0)
         return LaneEntry(
@@ -151,11 +157,12 @@ class _Maker:
             connect,
             capacity=options.slots + self._plan.settings.max_waiting,
             timeouts=self._plan.settings.timeouts,
-            patience=_patience(wanted),
+            patience=self._patience(wanted),
             size_bytes=size,
             stay=self._stay(wanted),
             defaults=wanted.defaults,
             aliases=wanted.aliases,
+            log=directory.log_path(wanted.name),
             canary=wanted.canary,
         )
 
@@ -172,7 +179,8 @@ class _Maker:
 
         lanes = await asyncio.to_thread(known_lanes)  # may have to read a program that has changed
         used, child = await load_or_rescue(card, lanes, lane, start, registry)
-        return child_endpoint(used, child, name), child
+        at_once = options.slots if used.kind == "llama.cpp" else None
+        return replace(child_endpoint(used, child, name), at_once=at_once), child
 
     def _remote(self, wanted: Wanted, source: RemoteSource, card: ModelCard) -> Entry:
         endpoint = Endpoint(
@@ -193,11 +201,15 @@ class _Maker:
             connect,
             capacity=self._plan.engine.max_running + self._plan.settings.max_waiting,
             timeouts=self._plan.settings.timeouts,
-            patience=_patience(wanted),
+            patience=self._patience(wanted),
             stay=Stay(),
             defaults=wanted.defaults,
             aliases=wanted.aliases,
         )
+
+    def _patience(self, wanted: Wanted) -> Patience:
+        patience = Patience(queue=self._plan.settings.timeouts.queue or None)
+        return patience if wanted.stall_timeout is None else replace(patience, stall=wanted.stall_timeout)
 
     def _run_directory(self) -> RunDirectory:
         """The folder of children, rid of those that a killed server has left."""
@@ -211,10 +223,6 @@ def child_endpoint(lane: Lane, child: Child, name: str) -> Endpoint:
     """Where ``child`` answers for the model ``name``."""
     kind: UpstreamKind = lane.kind if lane.kind in ("vllm", "sglang") else "llama.cpp"
     return Endpoint(lane=lane.name, kind=kind, base_url=f"{child.url}/v1", model=name, key=child.secret)
-
-
-def _patience(wanted: Wanted) -> Patience:
-    return Patience() if wanted.stall_timeout is None else Patience(stall=wanted.stall_timeout)
 
 
 def _listing(wanted: Wanted, card: ModelCard, lane: str) -> Listing:

@@ -18,6 +18,10 @@ from unmask.serving.native_model import NativeModel
 class LoadedModel(Resident, Protocol):
     """A resident that answers requests."""
 
+    @property
+    def pid(self) -> int | None:
+        """The process of its own that it has, if it is no engine of ours."""
+
     def model(self, name: str) -> Model:
         """The model under one of its names."""
 
@@ -60,6 +64,10 @@ class NativeResident:
     def alive(self) -> bool:
         """Whether the engine takes requests."""
         return not self._closing and self._engine.alive
+
+    @property
+    def pid(self) -> None:
+        """The engine's process is the server's own affair."""
 
     def model(self, name: str) -> Model:
         """The variant called ``name``."""

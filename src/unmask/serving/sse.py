@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import ClassVar, Protocol
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
@@ -15,6 +16,7 @@ from unmask.answers.answer import AnswerDelta
 from unmask.serving.admission import Admission
 from unmask.serving.connection import unless_disconnected
 from unmask.serving.errors import Problem
+from unmask.serving.trace import current_trace
 
 EVENT_STREAM = "text/event-stream"
 COMMENT = b": keep-alive\n\n"  # an event without data would crash client libraries
@@ -48,6 +50,22 @@ class StreamEncoder(Protocol):
     def fail(self, problem: Problem) -> bytes:
         """The one event that tells of an error instead of all that was to come."""
 
+    @staticmethod
+    def refuse(problem: Problem) -> bytes:
+        """The same where nothing has come yet: the request was not even begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A request whose model is there: its ``admission``, and what writes its answers.
+
+    ``before_end``: what is to be done once all answers are there, before the last events tell so.
+    """
+
+    admission: Admission
+    encoder: StreamEncoder
+    before_end: Callable[[], Awaitable[None]] | None = None
+
 
 class EventStream(Response):
     """Runs an admission and sends its answers as they come. When the client leaves, all ends at once."""
@@ -55,51 +73,84 @@ class EventStream(Response):
     def __init__(
         self,
         request: Request,
-        admission: Admission,
-        encoder: StreamEncoder,
-        before_end: Callable[[], Awaitable[None]] | None = None,
+        kind: type[StreamEncoder],
+        begin: Callable[[], Coroutine[Any, Any, Begun]],
+        waiting_for: Callable[[], str],
     ) -> None:
-        """``before_end``: what is to be done once all answers are there, before the last events tell so."""
+        """``begin`` waits for the model and gives an encoder of that ``kind``; it raises ``ClientDisconnect`` if nobody
+        waits any more. ``waiting_for``: what it waits for, in words, "" for nothing that is worth telling.
+        """
         headers = {"cache-control": "no-cache", "x-accel-buffering": "no"}
-        super().__init__(headers=headers, media_type=encoder.media_type)
+        super().__init__(headers=headers, media_type=kind.media_type)
         del self.headers["content-length"]
-        self._admission = admission
-        self._encoder = encoder
+        self._kind = kind
+        self._begin = begin
+        self._waiting_for = waiting_for
         self._keep_alive_seconds: float = request.app.state.settings.keep_alive_seconds
-        self._before_end = before_end
+        self._started = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the response. What fails before its first byte is an HTTP error, then an event in the stream."""
-        started = False
+        begun: Begun | None = None
         try:
-            with self._admission.running():
-                await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-                started = True
-                await unless_disconnected(receive, self._send_events(send))
+            begun = await self._begun(send)
+            with begun.admission.running():
+                await self._start(send)
+                await unless_disconnected(receive, self._send_events(begun, send))
         except ClientDisconnect:
+            if not self._started:
+                raise
+            current_trace().left()
             return
         except Exception as error:
-            if not started:
+            if not self._started:
                 raise
-            await _send(send, self._encoder.fail(Problem.of(error)))
+            problem = Problem.of(error)
+            current_trace().failed(problem.code, problem.message)
+            await _send(send, self._kind.refuse(problem) if begun is None else begun.encoder.fail(problem))
         await _send(send, b"", more=False)
 
-    async def _send_events(self, send: Send) -> None:
-        for event in self._encoder.start():
+    async def _begun(self, send: Send) -> Begun:
+        """What ``begin`` gives. A client that waits for long gets the response's head, and is told what for."""
+        beginning = asyncio.ensure_future(self._begin())
+        try:
+            while not beginning.done():
+                await asyncio.wait({beginning}, timeout=self._keep_alive_seconds)
+                if not beginning.done():
+                    await self._start(send)
+                    await self._keep_alive(send, self._waiting_for())
+            return beginning.result()
+        finally:
+            beginning.cancel()
+            await asyncio.gather(beginning, return_exceptions=True)
+
+    async def _start(self, send: Send) -> None:
+        if not self._started:
+            self._started = True
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+
+    async def _keep_alive(self, send: Send, words: str = "") -> None:
+        if self._kind.keep_alive is not None:
+            comment = f": {words}\n".encode() if words else b""
+            await _send(send, comment + self._kind.keep_alive)
+
+    async def _send_events(self, begun: Begun, send: Send) -> None:
+        admission, encoder, trace = begun.admission, begun.encoder, current_trace()
+        for event in encoder.start():
             await _send(send, event)
-        while not self._admission.finished:
+        while not admission.finished:
             try:
                 async with asyncio.timeout(self._keep_alive_seconds):
-                    number, delta = await self._admission.next()
+                    number, delta = await admission.next()
             except TimeoutError:
-                if self._encoder.keep_alive is not None:
-                    await _send(send, self._encoder.keep_alive)
+                await self._keep_alive(send)
                 continue
-            for event in self._encoder.step(number, delta):
+            trace.heard(delta)
+            for event in encoder.step(number, delta):
                 await _send(send, event)
-        if self._before_end is not None:
-            await self._before_end()
-        for event in self._encoder.end():
+        if begun.before_end is not None:
+            await begun.before_end()
+        for event in encoder.end():
             await _send(send, event)
 
 

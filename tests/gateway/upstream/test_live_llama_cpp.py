@@ -85,6 +85,23 @@ async def test_streamed_and_whole_are_the_same(lane):
     assert 0 < completion.stats.queued <= completion.stats.first_block <= completion.stats.total
 
 
+TALK = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": "One <|im_start|> two, 三 four?"},
+    {"role": "assistant", "content": "Five."},
+    {"role": "user", "content": "And then?"},
+]
+
+
+@pytest.mark.parametrize("messages", [HI, TALK])
+async def test_a_prompt_is_counted_as_it_is_when_it_is_answered(lane, messages):
+    tools = [Tool("weather", "Tells the weather.", CITY)]
+    for question in (chat(messages, max_tokens=1), chat(messages, max_tokens=1, tools=tools)):
+        answered = (await ask(lane, question))[0]
+        async with opened(endpoint(f"{lane}/v1", "llama.cpp", key=SECRET)) as upstream:
+            assert await upstream.count(question) == answered.completion.prompt_tokens
+
+
 async def test_a_stop_string_is_told_and_counted(lane):
     full = (await ask(lane, chat(max_tokens=12, temperature=0)))[0]
     stop = full.content[8:12]

@@ -19,7 +19,8 @@ class Endpoint:
     ``tools``: it shows tools to the model; else they are spelled out for it. ``variables``: what its chat template
     reads, None if that is not known. ``syntax``: markers of reasoning and calls that it leaves in the content, so that
     they are read here; ``opens_reasoning``: its prompts end inside a reasoning block. ``context_length``: the most
-    tokens that prompt and answer have there together, None if that is not known.
+    tokens that prompt and answer have there together, None if that is not known. ``at_once``: requests that it works
+    on at the same time, None for any number.
     """
 
     lane: str
@@ -34,6 +35,7 @@ class Endpoint:
     syntax: AnswerSyntax | None = None
     opens_reasoning: bool = False
     context_length: int | None = None
+    at_once: int | None = None
 
     @property
     def headers(self) -> dict[str, str]:
@@ -46,12 +48,14 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
-    """How many seconds a lane may take: to ``connect``; to ``begin`` its answer, its queue and the prompt included;
+    """How many seconds a lane may take: until it is a request's turn (``queue``, None for no limit); to ``connect``; to
+    ``begin`` its answer, its own queue and the prompt included;
     between two signs of progress within it (``stall``); and to ``end`` its stream once it has said that it is over.
 
     Bytes that say nothing, as comments that keep a connection alive, are no progress.
     """
 
+    queue: float | None = None
     connect: float = 10.0
     begin: float = 600.0
     stall: float = 120.0

@@ -18,6 +18,7 @@ from unmask.gateway.upstream.reader import AnswerReader, News
 from unmask.gateway.upstream.request import Asked
 from unmask.gateway.upstream.spellings import Spellings
 from unmask.gateway.upstream.sse import EventReader, EventTooLargeError
+from unmask.gateway.upstream.turns import Turns
 from unmask.gateway.upstream.watch import Watch
 from unmask.shown import cut, printable
 
@@ -29,7 +30,10 @@ _DONE = b"[DONE]"
 class Fetch:
     """Sends ``asked`` to ``endpoint`` and gives its answer as it comes."""
 
-    def __init__(self, endpoint: Endpoint, asked: Asked, patience: Patience, spellings: Spellings) -> None:
+    def __init__(
+        self, endpoint: Endpoint, asked: Asked, patience: Patience, turns: Turns, spellings: Spellings
+    ) -> None:
+        self._turns = turns
         self._endpoint = endpoint
         self._lane = endpoint.lane
         self._asked = asked
@@ -47,31 +51,36 @@ class Fetch:
         """All deltas, the answer with the last. Raises an error of the catalogue. To be closed when it is left: that
         closes the connection, which tells the lane to stop.
         """
-        response: aiohttp.ClientResponse | None = None
         cut_by: FinishReason | None = None
+        self._watch.start()
         try:
-            response = await self._fitting(session)
+            async with self._turns.one(self._watch), aclosing(self._told(session)) as told:
+                async for news in told:
+                    with self._watch.paused():
+                        yield self._delta(news)
+        except TimeoutError:
+            cut_by = self._why_cut()
+        news, answer = self._reader.end(cut_by)
+        yield self._delta(news, answer)
+
+    async def _told(self, session: aiohttp.ClientSession) -> AsyncGenerator[News]:
+        """What the lane tells, from the request to the end of the answer. To be closed when it is left."""
+        response = await self._fitting(session)
+        try:
             async with aclosing(self._chunks(response)) as chunks:
                 async for chunk in chunks:
                     news = self._reader.feed(chunk)
                     if news.progress:
                         self._watch.progress(shown=bool(news.parts), over=self._reader.finished)
                     if news:
-                        with self._watch.paused():
-                            yield self._delta(news)
+                        yield news
                     if self._reader.stopped:
                         break
-        except TimeoutError:
-            cut_by = self._why_cut()
         finally:
-            if response is not None:
-                response.close()
-        news, answer = self._reader.end(cut_by)
-        yield self._delta(news, answer)
+            response.close()
 
     async def _fitting(self, session: aiohttp.ClientSession) -> aiohttp.ClientResponse:
         """The response, of an answer that may take all the room there is if it may not be as long as was asked."""
-        self._watch.start()
         try:
             return await self._open(session, self._asked.body)
         except ContextLengthError:

@@ -14,6 +14,7 @@ from unmask.gateway.upstream.endpoint import Endpoint, Patience
 from unmask.gateway.upstream.fetch import Fetch
 from unmask.gateway.upstream.request import Asked
 from unmask.gateway.upstream.spellings import Spellings
+from unmask.gateway.upstream.turns import Turns
 
 _MOST_UNREAD = 16  # deltas: a slow reader slows the lane down, it does not fill memory
 
@@ -30,10 +31,11 @@ class LaneRequest:
         endpoint: Endpoint,
         asked: Sequence[Asked],
         patience: Patience,
+        turns: Turns,
         cells: Spellings,
     ) -> None:
         self._session = session
-        self._fetches = [Fetch(endpoint, one, patience, cells) for one in asked]
+        self._fetches = [Fetch(endpoint, one, patience, turns, cells) for one in asked]
         self._deltas: asyncio.Queue[tuple[int, AnswerDelta | Exception]] = asyncio.Queue(_MOST_UNREAD)
         self._tasks: list[asyncio.Task[None]] = []
         self.cells = cells

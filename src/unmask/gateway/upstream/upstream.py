@@ -7,11 +7,13 @@ import asyncio
 import aiohttp
 
 from unmask.answers.chat import Chat, Continuation
+from unmask.gateway.upstream.counting import prompt_tokens
 from unmask.gateway.upstream.endpoint import Endpoint, Patience
 from unmask.gateway.upstream.lane_request import LaneRequest
 from unmask.gateway.upstream.learning import learned
 from unmask.gateway.upstream.request import Asked, ask_chat, ask_texts
 from unmask.gateway.upstream.spellings import Spellings
+from unmask.gateway.upstream.turns import Turns
 
 
 class Upstream:
@@ -20,6 +22,7 @@ class Upstream:
     def __init__(self, endpoint: Endpoint, patience: Patience | None = None) -> None:
         self.endpoint = endpoint
         self.patience = patience or Patience()
+        self._turns = Turns(endpoint.at_once)
         # A connection for each request: one kept open may be closed by the server just as it is used again, and a
         # request whose answer may have begun cannot be sent twice.
         self._session = aiohttp.ClientSession(
@@ -27,6 +30,11 @@ class Upstream:
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=self.patience.connect),
             cookie_jar=aiohttp.DummyCookieJar(),
         )
+
+    @property
+    def waiting(self) -> int:
+        """Requests that wait for their turn."""
+        return self._turns.waiting
 
     async def learn(self) -> None:
         """Ask the server what it knows of its model, for ``endpoint``. What it does not tell stays as it was."""
@@ -42,8 +50,12 @@ class Upstream:
         """The same for prompts to go on with. Raises what ``ask_texts`` raises."""
         return self._request(ask_texts(continuation, self.endpoint), cells)
 
+    async def count(self, chat: Chat) -> int | None:
+        """The tokens of the prompt that ``chat`` makes, if the lane tells. Raises what ``prompt_tokens`` raises."""
+        return await prompt_tokens(chat, self.endpoint, self._session)
+
     def _request(self, asked: list[Asked], cells: Spellings | None) -> LaneRequest:
-        return LaneRequest(self._session, self.endpoint, asked, self.patience, cells or Spellings())
+        return LaneRequest(self._session, self.endpoint, asked, self.patience, self._turns, cells or Spellings())
 
     async def close(self) -> None:
         """Close all connections."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
@@ -25,15 +26,22 @@ class Watch:
         self._started = self._progress = time.monotonic()
         self._accepted: float | None = None
         self._first: float | None = None
-        self._allowed = patience.begin
+        self._sent = False
+        self._allowed = math.inf if patience.queue is None else patience.queue
 
     def start(self) -> None:
-        """The request is sent."""
+        """The request is there, to be sent when it is its turn."""
         self._started = self._progress = time.monotonic()
+
+    def sent(self) -> None:
+        """It is its turn."""
+        self._sent, self._progress = True, time.monotonic()
+        self._allowed = self._patience.begin
 
     async def wait(self, awaitable: Awaitable[T]) -> T:
         """What ``awaitable`` gives. Raises ``TimeoutError`` once the lane has got nowhere for too long."""
-        async with asyncio.timeout(max(0.0, self._left())):
+        left = self._left()
+        async with asyncio.timeout(None if math.isinf(left) else max(0.0, left)):
             return await awaitable
 
     def accepted(self) -> None:
@@ -56,7 +64,9 @@ class Watch:
 
     @property
     def timed_out(self) -> bool:
-        """Whether it is the request's own time that is over."""
+        """Whether it is the request's own time that is over, or that for which it may wait."""
+        if not self._sent:
+            return True
         return self._timeout is not None and time.monotonic() - self._started >= self._timeout
 
     def stats(self, cached: int = 0) -> RequestStats:
@@ -78,8 +88,9 @@ class Watch:
 
     def overdue(self) -> QueueTimeoutError:
         """The error that the request's time is over, and nothing has come."""
+        seconds = time.monotonic() - self._started
         return QueueTimeoutError(
-            f"No answer was begun within {self._timeout:g} seconds on lane '{self._lane}'.", hint="Try again later."
+            f"No answer was begun within {seconds:.3g} seconds on lane '{self._lane}'.", hint="Try again later."
         )
 
     def _left(self) -> float:

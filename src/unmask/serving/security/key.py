@@ -12,8 +12,8 @@ from msgspec import Meta
 
 from unmask.terms import Priority
 
-Scope = Literal["generate", "models", "metrics"]
-SCOPES: tuple[Scope, ...] = ("generate", "models", "metrics")
+Scope = Literal["generate", "models", "metrics", "manage"]
+SCOPES: tuple[Scope, ...] = ("generate", "models", "metrics", "manage")
 DEFAULT_SCOPES: tuple[Scope, ...] = ("generate", "models")
 
 KEY_PREFIX = "unmask_"  # so that people, and tools that look for leaked secrets, know one when they see it

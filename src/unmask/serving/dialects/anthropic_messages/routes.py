@@ -8,6 +8,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from unmask.params import GenerationParams
+from unmask.serving.admission import Admission
 from unmask.serving.body import JsonRoute
 from unmask.serving.connection import unless_disconnected
 from unmask.serving.description import EVENTS, responses
@@ -21,7 +22,7 @@ from unmask.serving.dialects.anthropic_messages.wire import CountRequest, Messag
 from unmask.serving.fields import field_names
 from unmask.serving.models import Models
 from unmask.serving.security.needs import needs
-from unmask.serving.sse import EventStream
+from unmask.serving.sse import Begun, EventStream
 from unmask.serving.tenant import tenant_of
 from unmask.serving.whole import answer_whole
 
@@ -35,15 +36,23 @@ router = APIRouter(route_class=JsonRoute)
 async def create_message(body: MessagesRequest, request: Request, models: Models) -> Response:
     """Answer a conversation, streamed or at once."""
     chat = parse(body)
-    model = await models.find(body.model)
     user = None if body.metadata is None else body.metadata.user_id
-    with field_names(**names(body)):
-        admission = await unless_disconnected(request.receive, model.admit_chat(chat, tenant_of(request, user)))
-    head = Head.new(model.name)
-    if body.stream:
+
+    async def admit() -> tuple[Head, Admission]:
+        model = await models.find(body.model)
+        with field_names(**names(body)):
+            admitted = model.admit_chat(chat, tenant_of(request, user))
+            return Head.new(model.name), await unless_disconnected(request.receive, admitted)
+
+    async def begin() -> Begun:
+        head, admission = await admit()
         betas = request.headers.get("anthropic-beta", "")
         eager = eager_tools(body.tools, chat.choice, default=_EAGER in betas)
-        return EventStream(request, admission, MessageStream(head, admission.cells, admission.prompt_tokens, eager))
+        return Begun(admission, MessageStream(head, admission.cells, admission.prompt_tokens, eager))
+
+    if body.stream:
+        return EventStream(request, MessageStream, begin, models.waiting_for)
+    head, admission = await admit()
     return await answer_whole(request, admission, lambda answers: encode(head, answers[0]))
 
 
@@ -52,7 +61,6 @@ async def create_message(body: MessagesRequest, request: Request, models: Models
 async def count_tokens(body: CountRequest, models: Models) -> dict[str, Any]:
     """How many tokens the prompt of such a conversation has."""
     chat = parse_chat(body, GenerationParams())
-    models.house.check_ours(body.model, "Counting tokens")
     model = await models.find(body.model)
     with field_names(**names(body)):
         return {"input_tokens": await model.count(chat)}

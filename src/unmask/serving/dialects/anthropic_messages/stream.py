@@ -82,6 +82,11 @@ class MessageStream:
 
     def fail(self, problem: Problem) -> bytes:
         """The error event."""
+        return self.refuse(problem)
+
+    @staticmethod
+    def refuse(problem: Problem) -> bytes:
+        """The same event, of a request that was not begun."""
         return event(envelope(problem))
 
     def _part(self, part: Part) -> list[bytes]:

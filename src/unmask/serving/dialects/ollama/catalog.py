@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,6 +11,7 @@ import msgspec
 from fastapi import APIRouter
 
 from unmask import __version__
+from unmask.gateway.model_state import ModelState
 from unmask.params import RULE_TRAITS
 from unmask.serving.body import UntypedJsonRoute
 from unmask.serving.description import responses
@@ -36,12 +38,27 @@ async def list_models(house: Served) -> dict[str, Any]:
 @router.get("/api/ps")
 @needs("models")
 async def list_running(house: Served) -> dict[str, Any]:
-    """The same: all are loaded, and stay."""
-    listed = [
-        _entry(listing) | {"expires_at": _FOREVER, "size_vram": 0, "context_length": listing.context_length}
-        for listing in house.listings()
-    ]
-    return {"models": listed}
+    """Those that are loaded now, with their adapters; ``size`` is what they take in memory."""
+    return {
+        "models": [
+            _entry(listing) | _presence(state) | {"context_length": listing.context_length}
+            for entry, state in house.residents()
+            if state.state == "ready"
+            for listing in entry.listings
+        ]
+    }
+
+
+def _presence(state: ModelState) -> dict[str, Any]:
+    """What a loaded model takes, and when it goes: counted from now as long as it is used."""
+    expires_at = state.expires_at
+    if expires_at is None and state.keep_seconds is not None:
+        expires_at = time.time() + state.keep_seconds
+    return {
+        "size": state.size_bytes,
+        "size_vram": 0,
+        "expires_at": _FOREVER if expires_at is None else _moment(expires_at),
+    }
 
 
 @router.get("/api/version")
@@ -108,8 +125,12 @@ def _details(listing: Listing) -> dict[str, Any]:
 
 
 def _about(listing: Listing) -> dict[str, Any]:
-    started = datetime.fromtimestamp(listing.created, UTC).isoformat().replace("+00:00", "Z")
-    return {"modified_at": started, "capabilities": listing.capabilities}
+    return {"modified_at": _moment(listing.created), "capabilities": listing.capabilities}
+
+
+def _moment(seconds: float) -> str:
+    """``seconds`` since 1970, as Ollama writes times."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
 
 
 def _short(count: int) -> str:

@@ -1,4 +1,4 @@
-"""``keep_alive``: for how long clients would have the model stay. It stays as long as the server runs."""
+"""``keep_alive``: for how long clients would have a model stay without users."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import Any
 
 from pydantic_core import PydanticCustomError
 
+_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_CENTURY = 100 * 365.25 * 86400
+_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|ms|s|m|h)")
 _DURATION = re.compile(r"[+-]?(?:0|(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|ms|s|m|h))+)")
 
 
@@ -19,6 +22,15 @@ def check_keep_alive(value: Any) -> Any:
     raise PydanticCustomError("duration", 'it must be a number of seconds, or a duration such as "5m"')
 
 
-def unloads(value: float | str | None) -> bool:
-    """Whether ``value`` means: not at all."""
-    return value is not None and re.search("[1-9]", str(value)) is None
+def seconds(value: float | str) -> float | None:
+    """For how long a model stays without users, 0: not at all, None: for ever, as less than nothing means.
+
+    ``value`` is as ``check_keep_alive`` has it. Centuries are for ever too.
+    """
+    told = _duration(value) if isinstance(value, str) else value
+    return None if told < 0 or told > _CENTURY else told
+
+
+def _duration(text: str) -> float:
+    sign = -1 if text.startswith("-") else 1
+    return sign * sum(float(count) * _SECONDS[unit] for count, unit in _PART.findall(text))

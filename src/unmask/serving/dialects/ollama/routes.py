@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
@@ -13,19 +15,22 @@ from unmask.serving.description import Json, responses, schema_of
 from unmask.serving.dialects.ollama import wire
 from unmask.serving.dialects.ollama.encode import Head, encode
 from unmask.serving.dialects.ollama.envelope import ErrorEnvelope
-from unmask.serving.dialects.ollama.keep_alive import unloads
+from unmask.serving.dialects.ollama.keep_alive import seconds
 from unmask.serving.dialects.ollama.lines import ChatLine, GenerateLine, Line, MakeLine, chat_line, generate_line
 from unmask.serving.dialects.ollama.names import plain
 from unmask.serving.dialects.ollama.parse import EXTENSION, names, parse_chat, parse_generate, parse_raw, streams
 from unmask.serving.dialects.ollama.stream import LineStream
 from unmask.serving.fields import field_names
+from unmask.serving.model import Model
 from unmask.serving.models import Models, RequestModels
 from unmask.serving.security.needs import needs
-from unmask.serving.sse import EventStream
+from unmask.serving.sse import Begun, EventStream
 from unmask.serving.tenant import tenant_of
 from unmask.serving.whole import answer_whole
 
 router = APIRouter(route_class=UntypedJsonRoute)
+
+Admit = Callable[[], Awaitable[tuple[Head, Admission]]]
 
 
 def _responses(line: type[Line]) -> dict[int | str, Json]:
@@ -37,12 +42,17 @@ def _responses(line: type[Line]) -> dict[int | str, Json]:
 async def chat(body: wire.ChatRequest, request: Request, models: Models) -> Response:
     """Answer a conversation, streamed or at once."""
     if not body.messages:
-        return await _loaded(body, models, chat_line)
+        return await _nothing(body, models, chat_line)
     asked = parse_chat(body)
-    model = await models.find(plain(models.house, body.model))
-    with field_names(EXTENSION, **names("messages")):
-        admission = await unless_disconnected(request.receive, model.admit_chat(asked, tenant_of(request, None)))
-    return await _answer(Head.new(body.model or model.name, chat_line), admission, body, request)
+
+    async def admit() -> tuple[Head, Admission]:
+        model = await _find(body, models)
+        with field_names(EXTENSION, **names("messages")):
+            admitted = model.admit_chat(asked, tenant_of(request, None))
+            admission = await unless_disconnected(request.receive, admitted)
+        return Head.new(body.model or model.name, chat_line), admission
+
+    return await _answer(admit, body, request, models)
 
 
 @router.post("/api/generate", responses=_responses(GenerateLine))
@@ -50,30 +60,51 @@ async def chat(body: wire.ChatRequest, request: Request, models: Models) -> Resp
 async def generate(body: wire.GenerateRequest, request: Request, models: Models) -> Response:
     """Answer one prompt, as a user's message or as it stands."""
     if not body.prompt:
-        return await _loaded(body, models, generate_line)
+        return await _nothing(body, models, generate_line)
     asked = parse_raw(body) if body.raw else parse_generate(body)
-    model = await models.find(plain(models.house, body.model))
     tenant = tenant_of(request, None)
-    with field_names(EXTENSION, **names("prompt")):
-        if isinstance(asked, Chat) and model.has_template:
-            admission = await unless_disconnected(request.receive, model.admit_chat(asked, tenant))
-        else:
-            admission = await unless_disconnected(request.receive, model.admit_texts(parse_raw(body), tenant))
-    return await _answer(Head.new(body.model or model.name, generate_line), admission, body, request)
+
+    async def admit() -> tuple[Head, Admission]:
+        model = await _find(body, models)
+        with field_names(EXTENSION, **names("prompt")):
+            if isinstance(asked, Chat) and model.has_template:
+                admission = await unless_disconnected(request.receive, model.admit_chat(asked, tenant))
+            else:
+                admission = await unless_disconnected(request.receive, model.admit_texts(parse_raw(body), tenant))
+        return Head.new(body.model or model.name, generate_line), admission
+
+    return await _answer(admit, body, request, models)
 
 
-async def _answer(head: Head, admission: Admission, body: wire.AnswerRequest, request: Request) -> Response:
+async def _find(body: wire.AnswerRequest, models: RequestModels) -> Model:
+    """The model, which stays for as long as ``keep_alive`` says, if it says anything."""
+    model = await models.find(plain(models.house, body.model))
+    if body.keep_alive is not None:
+        models.house.keep(model.name, seconds(body.keep_alive))
+    return model
+
+
+async def _answer(admit: Admit, body: wire.AnswerRequest, request: Request, models: RequestModels) -> Response:
+    async def begin() -> Begun:
+        head, admission = await admit()
+        return Begun(admission, LineStream(head, admission.cells))
+
     if streams(body):
-        return EventStream(request, admission, LineStream(head, admission.cells))
+        return EventStream(request, LineStream, begin, models.waiting_for)
+    head, admission = await admit()
     return await answer_whole(request, admission, lambda answers: encode(head, answers[0], admission.cells))
 
 
-async def _loaded(body: wire.AnswerRequest, models: RequestModels, line: MakeLine) -> Response:
-    """What is answered to a request for nothing: the model is there, and stays, whatever ``keep_alive`` says.
+async def _nothing(body: wire.AnswerRequest, models: RequestModels, line: MakeLine) -> Response:
+    """What is answered to a request for nothing: it loads the model, or with a ``keep_alive`` of 0 lets it go.
 
-    Raises ``EngineUnavailableError``.
+    Raises what ``RequestModels.find`` raises.
     """
-    model = await models.find(plain(models.house, body.model))
-    models.house.check_ready()
-    head = Head.new(body.model or model.name, line)
-    return json_response(head.write(done=True, done_reason="unload" if unloads(body.keep_alive) else "load"))
+    house = models.house
+    if body.keep_alive is not None and seconds(body.keep_alive) == 0:
+        name = house.show(plain(house, body.model) or house.names[0]).name
+        house.keep(name, 0)
+        return json_response(Head.new(body.model or name, line).write(done=True, done_reason="unload"))
+    model = await _find(body, models)
+    house.check_ready()
+    return json_response(Head.new(body.model or model.name, line).write(done=True, done_reason="load"))

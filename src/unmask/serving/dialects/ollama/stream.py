@@ -59,6 +59,11 @@ class LineStream:
 
     def fail(self, problem: Problem) -> bytes:
         """The line that tells of an error."""
+        return self.refuse(problem)
+
+    @staticmethod
+    def refuse(problem: Problem) -> bytes:
+        """The same line, of a request that was not begun."""
         return _encoded(envelope(problem))
 
     def _part(self, part: Part, logprobs: list[TokenLogprob] | None) -> list[bytes]:

@@ -119,6 +119,11 @@ class MercuryStream:
 
     def fail(self, problem: Problem) -> bytes:
         """The error event."""
+        return self.refuse(problem)
+
+    @staticmethod
+    def refuse(problem: Problem) -> bytes:
+        """The same event, of a request that was not begun."""
         return sse.data(envelope(problem))
 
     def _last(self, answer: Answer) -> list[bytes]:

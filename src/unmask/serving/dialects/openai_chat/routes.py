@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from unmask.answers.cells import Cells
+from unmask.serving.admission import Admission
 from unmask.serving.body import JsonRoute
 from unmask.serving.connection import unless_disconnected
 from unmask.serving.description import EVENTS, responses
@@ -19,7 +20,7 @@ from unmask.serving.dialects.openai_common.head import Head
 from unmask.serving.fields import field_names
 from unmask.serving.models import Models
 from unmask.serving.security.needs import needs
-from unmask.serving.sse import EventStream, StreamEncoder
+from unmask.serving.sse import Begun, EventStream, StreamEncoder
 from unmask.serving.tenant import tenant_of
 from unmask.serving.whole import answer_whole
 
@@ -31,13 +32,20 @@ router = APIRouter(route_class=JsonRoute)
 async def create_chat_completion(body: ChatRequest, request: Request, models: Models) -> Response:
     """Answer a conversation, streamed or at once."""
     parsed = parse(body)
-    model = await models.find(body.model)
-    with field_names(**parsed.names):
-        admitted = model.admit_chat(parsed.chat, tenant_of(request, body.user))
-        admission = await unless_disconnected(request.receive, admitted)
-    head = Head.new("chatcmpl-", model.name)
+
+    async def admit() -> tuple[Head, Admission]:
+        model = await models.find(body.model)
+        with field_names(**parsed.names):
+            admitted = model.admit_chat(parsed.chat, tenant_of(request, body.user))
+            return Head.new("chatcmpl-", model.name), await unless_disconnected(request.receive, admitted)
+
+    async def begin() -> Begun:
+        head, admission = await admit()
+        return Begun(admission, _encoder(head, admission.cells, parsed))
+
     if body.stream or parsed.snapshots:
-        return EventStream(request, admission, _encoder(head, admission.cells, parsed))
+        return EventStream(request, MercuryStream if parsed.snapshots else ChatStream, begin, models.waiting_for)
+    head, admission = await admit()
     return await answer_whole(request, admission, lambda answers: encode(head, answers, admission.cells))
 
 

@@ -84,6 +84,11 @@ class ChunkStream(abc.ABC):
 
     def fail(self, problem: Problem) -> bytes:
         """The error event."""
+        return self.refuse(problem)
+
+    @staticmethod
+    def refuse(problem: Problem) -> bytes:
+        """The same event, of a request that was not begun."""
         return sse.data(envelope(problem))
 
     def _chunk(

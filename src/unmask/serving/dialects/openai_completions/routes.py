@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from unmask.serving.admission import Admission
 from unmask.serving.body import JsonRoute
 from unmask.serving.connection import unless_disconnected
 from unmask.serving.description import EVENTS, responses
@@ -17,7 +18,7 @@ from unmask.serving.dialects.openai_completions.wire import CompletionRequest, C
 from unmask.serving.fields import field_names
 from unmask.serving.models import Models
 from unmask.serving.security.needs import needs
-from unmask.serving.sse import EventStream
+from unmask.serving.sse import Begun, EventStream
 from unmask.serving.tenant import tenant_of
 from unmask.serving.whole import answer_whole
 
@@ -30,12 +31,19 @@ async def create_completion(body: CompletionRequest, request: Request, models: M
     """Continue each prompt, streamed or at once."""
     parsed = parse(body)
     copies = parsed.asked.copies
-    model = await models.find(body.model)
-    with field_names(**parsed.names):
-        admitted = model.admit_texts(parsed.asked, tenant_of(request, body.user))
-        admission = await unless_disconnected(request.receive, admitted)
-    head = Head.new("cmpl-", model.name)
-    if body.stream:
+
+    async def admit() -> tuple[Head, Admission]:
+        model = await models.find(body.model)
+        with field_names(**parsed.names):
+            admitted = model.admit_texts(parsed.asked, tenant_of(request, body.user))
+            return Head.new("cmpl-", model.name), await unless_disconnected(request.receive, admitted)
+
+    async def begin() -> Begun:
+        head, admission = await admit()
         encoder = CompletionStream(head, admission.cells, include_usage=parsed.include_usage, copies=copies)
-        return EventStream(request, admission, encoder)
+        return Begun(admission, encoder)
+
+    if body.stream:
+        return EventStream(request, CompletionStream, begin, models.waiting_for)
+    head, admission = await admit()
     return await answer_whole(request, admission, lambda answers: encode(head, answers, copies, admission.cells))

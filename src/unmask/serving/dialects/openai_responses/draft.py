@@ -17,6 +17,7 @@ from unmask.serving.dialects.openai_responses.items import Item, OutputItem
 from unmask.serving.dialects.openai_responses.response import Response, finish
 from unmask.serving.dialects.openai_responses.writer import OutputWriter
 from unmask.serving.response_store import KeptResponse, ResponseStore
+from unmask.serving.trace import current_trace
 
 _log = structlog.get_logger()
 
@@ -47,6 +48,7 @@ class Draft:
         """Write all that comes of ``admission``: one answer."""
         while self.answer is None:
             _, delta = await admission.next()
+            current_trace().heard(delta)
             self.write(delta)
         return self.answer
 

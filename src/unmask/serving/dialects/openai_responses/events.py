@@ -65,7 +65,7 @@ class Failed(Event, tag="response.failed"):
 
 
 class ErrorEvent(Event, tag="error"):
-    """What went wrong, in the catalogue's words; ``Failed`` follows."""
+    """What went wrong, in the catalogue's words; ``Failed`` follows if there is a response."""
 
     code: str
     message: str

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from unmask.errors import InvalidValueError
+from unmask.serving.admission import Admission
 from unmask.serving.body import JsonRoute, json_response
 from unmask.serving.connection import unless_disconnected
 from unmask.serving.description import EVENTS, responses
@@ -23,7 +24,7 @@ from unmask.serving.dialects.openai_responses.wire import CountRequest, ItemsQue
 from unmask.serving.fields import field_names
 from unmask.serving.models import Models
 from unmask.serving.security.needs import needs
-from unmask.serving.sse import EventStream
+from unmask.serving.sse import Begun, EventStream
 from unmask.serving.tenant import tenant_of
 from unmask.serving.whole import respond
 
@@ -44,14 +45,23 @@ async def create_response(body: ResponseRequest, request: Request, models: Model
     previous = await kept.conversation(body.previous_response_id)
     new = parse_input(body.input, previous)
     chat = parse(body, previous, new)
-    model = await models.find(body.model)
-    with field_names(**names(body)):
-        admission = await unless_disconnected(request.receive, model.admit_chat(chat, tenant_of(request, body.user)))
-    head = Head.new("resp_", model.name)
-    draft = Draft(response.begin(head, body), [*previous, *new], admission.cells)
-    if body.stream:
+
+    async def admit() -> tuple[Draft, Admission]:
+        model = await models.find(body.model)
+        with field_names(**names(body)):
+            admitted = model.admit_chat(chat, tenant_of(request, body.user))
+            admission = await unless_disconnected(request.receive, admitted)
+        begun = response.begin(Head.new("resp_", model.name), body)
+        return Draft(begun, [*previous, *new], admission.cells), admission
+
+    async def begin() -> Begun:
+        draft, admission = await admit()
         encoder = ResponseStream(draft, admission.cells)
-        return EventStream(request, admission, encoder, lambda: draft.keep(kept.store, kept.owner))
+        return Begun(admission, encoder, lambda: draft.keep(kept.store, kept.owner))
+
+    if body.stream:
+        return EventStream(request, ResponseStream, begin, models.waiting_for)
+    draft, admission = await admit()
     with admission.running():
         answer = await unless_disconnected(request.receive, draft.read(admission))
     await draft.keep(kept.store, kept.owner)
@@ -64,7 +74,6 @@ async def count_input_tokens(body: CountRequest, models: Models, kept: Own) -> R
     """Count the prompt that a request like this would have."""
     previous = await kept.conversation(body.previous_response_id)
     chat = parse_prompt(body, previous, parse_input(body.input, previous))
-    models.house.check_ours(body.model, "Counting tokens")
     model = await models.find(body.model)
     with field_names(**names(body)):
         return json_response(response.InputTokens(await model.count(chat)))

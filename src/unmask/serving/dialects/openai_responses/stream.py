@@ -52,6 +52,12 @@ class ResponseStream:
         failed = events.Failed(response=fail(self._draft.response, problem, self._draft.output))
         return self._send(error) + self._send(failed)
 
+    @staticmethod
+    def refuse(problem: Problem) -> bytes:
+        """Only our words: there is no response that could have failed."""
+        error = events.ErrorEvent(code=problem.code, message=problem.message, param=problem.param, sequence_number=0)
+        return sse.data(error, error.type)
+
     def _send(self, event: Event) -> bytes:
         event.sequence_number = self._sent
         self._sent += 1

@@ -1,0 +1,50 @@
+"""``unmask logs NAME``: what the engine of a model has written."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from unmask.cli import options, server_options
+
+_SECONDS = 1.0  # between two looks at a log that is followed
+
+Name = Annotated[str, typer.Argument(help="The model, as 'unmask ps' names it.")]
+Lines = Annotated[
+    int, typer.Option("--lines", "-n", envvar="UNMASK_LINES", min=1, max=10_000, help="So many lines, the last ones.")
+]
+Follow = Annotated[bool, typer.Option("--follow", "-f", envvar="UNMASK_FOLLOW", help="Go on with what is added.")]
+
+
+def logs(
+    name: Name,
+    lines: Lines = 50,
+    follow: Follow = False,
+    url: server_options.Url = server_options.DEFAULT_URL,
+    api_key: server_options.ApiKey = None,
+    json: options.Json = False,
+) -> None:
+    """Print the end of the log of the child that serves model NAME."""
+    import msgspec
+
+    from unmask.cli.server_client import ServerClient
+
+    if json and follow:
+        raise typer.BadParameter("it has no end, and JSON has.", param_hint="--follow")
+    server = ServerClient(url, api_key)
+    told = server.log(name, lines=lines)
+    if json:
+        typer.echo(msgspec.json.encode(told).decode())
+        return
+    _print(told["lines"])
+    while follow:
+        time.sleep(_SECONDS)
+        told = server.log(name, after=told["position"])
+        _print(told["lines"])
+
+
+def _print(lines: list[str]) -> None:
+    for line in lines:
+        typer.echo(line)

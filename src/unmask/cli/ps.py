@@ -1,0 +1,69 @@
+"""``unmask ps``: the models of a running server, and where each is in its life."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import typer
+
+from unmask.cli import options, server_options
+
+_HEAD = ("NAME", "STATE", "LANE", "USERS", "WAITING", "SIZE", "GOES", "NOTE")
+
+
+def ps(
+    url: server_options.Url = server_options.DEFAULT_URL,
+    api_key: server_options.ApiKey = None,
+    json: options.Json = False,
+) -> None:
+    """Say which models a running server has in memory, who uses them, and when they go."""
+    import msgspec
+
+    from unmask.cli.server_client import ServerClient
+    from unmask.cli.tables import columns
+
+    models = ServerClient(url, api_key).models()
+    now = time.time()
+    rows = [_row(model, now) for model in models]
+    typer.echo(msgspec.json.encode({"models": models}).decode() if json else columns(_HEAD, rows))
+
+
+def _row(model: dict[str, Any], now: float) -> list[str | None]:
+    from unmask.cli.sizes import size
+
+    if model["state"] == "refused":
+        why = model["why_not"]
+        return [model["name"], "refused", "", "", "", "", "", f"{why['message']} [{why['code']}]"]
+    return [
+        model["name"],
+        _state(model),
+        model["lane"],
+        str(model["users"]),
+        str(model["waiting"]),
+        size(model["size"] or None),
+        _goes(model, now),
+        _failure(model, now),
+    ]
+
+
+def _state(model: dict[str, Any]) -> str:
+    share = model["loaded"]
+    return f"loading {share * 100:.0f} %" if share else str(model["state"])
+
+
+def _goes(model: dict[str, Any], now: float) -> str:
+    """When it leaves the memory, as long as nobody asks for it."""
+    if model["state"] != "ready":
+        return ""
+    if model["expires_at"] is not None:
+        return f"in {max(0.0, model['expires_at'] - now):.0f} s"
+    if model["keep"] is not None:
+        return f"{model['keep']:.0f} s after its use"
+    return "never" if model["pinned"] else "if its room is needed"
+
+
+def _failure(model: dict[str, Any], now: float) -> str:
+    """What it failed with the last time, and when it is tried again."""
+    again = model["retry_at"] or now
+    return (model["failure"] or "") + (f" (again in {again - now:.0f} s)" if again > now else "")

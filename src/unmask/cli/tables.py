@@ -1,0 +1,16 @@
+"""Aligned columns on the terminal, whatever the names in them hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def columns(head: Sequence[str], rows: Sequence[Sequence[str | None]]) -> str:
+    """A line for ``head`` and one for each of ``rows``; "-" stands where there is nothing."""
+    from unmask.shown import printable
+
+    cells = [tuple(head), *(tuple(printable(cell) if cell else "-" for cell in row) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells
+    )
