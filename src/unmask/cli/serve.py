@@ -155,7 +155,7 @@ def _tell_of_others(house: House) -> None:
     if names:
         more = f" and {len(names) - _MOST_TOLD} more" if len(names) > _MOST_TOLD else ""
         typer.echo(f"Also serving {', '.join(names[:_MOST_TOLD])}{more}.", err=True)
-    reasons = {refusal: name for name, refusal in reversed(house.refused.items())}
+    reasons = {refusal: name for name, refusal in reversed([*house.refused.items()])}
     for refusal, name in list(reversed(reasons.items()))[:_MOST_TOLD]:
         typer.echo(f"warning: '{name}' is not served: {refusal.message} [{refusal.code}]", err=True)
 
