@@ -15,6 +15,7 @@ from unmask.cli import security_options as security
 from unmask.cli.completion import complete_models
 
 if TYPE_CHECKING:
+    from unmask.models.card import Refusal
     from unmask.serving.house import House
 
 Models = Annotated[
@@ -155,8 +156,10 @@ def _tell_of_others(house: House) -> None:
     if names:
         more = f" and {len(names) - _MOST_TOLD} more" if len(names) > _MOST_TOLD else ""
         typer.echo(f"Also serving {', '.join(names[:_MOST_TOLD])}{more}.", err=True)
-    reasons = {refusal: name for name, refusal in reversed([*house.refused.items()])}
-    for refusal, name in list(reversed(reasons.items()))[:_MOST_TOLD]:
+    names_of: dict[Refusal, str] = {}
+    for name, refusal in house.refused.items():
+        names_of.setdefault(refusal, name)  # its aliases are refused for the same
+    for refusal, name in list(names_of.items())[:_MOST_TOLD]:
         typer.echo(f"warning: '{name}' is not served: {refusal.message} [{refusal.code}]", err=True)
 
 
