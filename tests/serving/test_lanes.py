@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
+from dataclasses import replace
 
 import aiohttp
 import pytest
@@ -13,6 +16,8 @@ from tests.serving.fakes import serving, until
 from unmask.errors import EngineCrashedError, ModelLoadFailedError
 from unmask.gateway.upstream.upstream import Upstream
 from unmask.metrics import Metrics
+from unmask.serving.entry import Stay
+from unmask.serving.house import House
 from unmask.serving.lane_entry import LaneEntry
 from unmask.serving.lane_model import LaneModel
 from unmask.serving.listing import Listing
@@ -111,3 +116,32 @@ async def test_no_model_is_loaded_for_what_is_wrong(body):
         http.post("/tokenize", json=body | {"model": "m"}) as response,
     ):
         assert response.status == 400
+
+
+async def test_who_asks_ollama_for_one_model_is_told_nothing_of_another():
+    async with fake(Script([60.0])) as far, serving(entry_at(far.url)) as server:
+        server.engine.running = False
+        async with aiohttp.ClientSession(server.url) as http:
+            async with http.post("/api/chat", json={"model": "m", "messages": []}) as response:
+                assert (response.status, (await response.json())["done_reason"]) == (200, "load")
+
+
+async def test_a_model_that_has_gone_is_let_go():
+    house = House([entry_at("http://127.0.0.1:1/v1", stay=Stay(idle_seconds=0))])
+    async with house.hold("m"):
+        loaded = weakref.ref(house.loaded("m"))
+    await until(lambda: house.loaded("m") is None and house.states()[0].state == "absent")
+    gc.collect()
+    assert loaded() is None
+    await house.close()
+
+
+@pytest.mark.parametrize(("name", "found"), [("x:7b", "m"), ("x:7b:legal", "m:legal"), ("x", None), ("x:legal", None)])
+def test_aliases_with_a_tag_of_their_own(name, found):
+    async def connect():
+        raise AssertionError("it is loaded")
+
+    entry = LaneEntry(LISTING, connect, capacity=8, aliases=["x:7b"])
+    entry.listings = [LISTING, replace(LISTING, name="m:legal")]
+    listing = entry.find(name)
+    assert (listing and listing.name) == found

@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from difflib import get_close_matches
 from functools import partial
-from typing import TYPE_CHECKING
 
 from unmask.errors import EngineUnavailableError, ModelNotFoundError, ShuttingDownError, UnmaskError
 from unmask.gateway.model_state import ModelState
 from unmask.gateway.residency import ResidencyLimits
 from unmask.gateway.supervisor import Progress, Supervisor
 from unmask.metrics import Metrics
+from unmask.models.card import Refusal
 from unmask.serving.entry import Entry
 from unmask.serving.extension import OWN_LANE
 from unmask.serving.listing import Listing
@@ -22,9 +22,6 @@ from unmask.serving.resident import LoadedModel
 from unmask.serving.server_metrics import ServerMetrics
 from unmask.serving.telling import telling
 from unmask.shown import shown
-
-if TYPE_CHECKING:
-    from unmask.models.card import Refusal
 
 _AGAIN_SECONDS = 5.0
 _MOST_TOLD = 8  # names, to somebody who asked for another
