@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from unmask.events import EngineStats
-from unmask.gateway.config.entry import NOTHING_SAID
+from unmask.gateway.config.wanted import NOTHING_SAID
 from unmask.gateway.supervisor import Progress
 from unmask.metrics import Metrics
 from unmask.params import GenerationParams

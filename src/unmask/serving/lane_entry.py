@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from unmask.gateway.child import Child
-from unmask.gateway.config.entry import NOTHING_SAID
+from unmask.gateway.config.wanted import NOTHING_SAID
 from unmask.gateway.supervisor import Progress
 from unmask.gateway.upstream.endpoint import Endpoint, Patience
 from unmask.gateway.upstream.upstream import Upstream

@@ -13,7 +13,7 @@ from unmask.answers.chat import Chat, Continuation
 from unmask.errors import EngineCrashedError, EngineStalledError, UnmaskError
 from unmask.events import EngineStats
 from unmask.gateway.config.defaults import filled
-from unmask.gateway.config.entry import NOTHING_SAID
+from unmask.gateway.config.wanted import NOTHING_SAID
 from unmask.gateway.upstream.lane_request import LaneRequest
 from unmask.gateway.upstream.upstream import Upstream
 from unmask.metrics import Metrics

@@ -19,8 +19,7 @@ from unmask.gateway.config.appraisal import Appraisal, appraise
 from unmask.gateway.config.budget import MemoryBudget
 from unmask.gateway.config.config import Config
 from unmask.gateway.config.entries import COMMAND_LINE, entries
-from unmask.gateway.config.entry import Entry as Wanted
-from unmask.gateway.config.entry import LocalSource, RemoteSource
+from unmask.gateway.config.wanted import LocalSource, RemoteSource, WantedModel
 from unmask.gateway.engine_plan import plan_for
 from unmask.gateway.engine_registry import RegistryFile
 from unmask.gateway.lane import Lane
@@ -78,7 +77,7 @@ class HousePlan:
             raise InvalidValueError("None of the models can be served.", hint="See 'unmask list'.", param="config")
         return House(made, refused, self._limits(alone=len(made) == 1))
 
-    def _wanted(self) -> list[Wanted]:
+    def _wanted(self) -> list[WantedModel]:
         wanted = entries(self.config, self.models)
         named = self.settings.served_name
         if named is None:
@@ -116,7 +115,7 @@ class _Maker:
             return self._native(wanted, wanted.source, card)
         return self._child(wanted, card, lane)
 
-    def _stay(self, wanted: Wanted) -> Stay:
+    def _stay(self, wanted: WantedModel) -> Stay:
         if self._alone:
             return Stay(pinned=True, preload=True, required=True)
         return Stay(
@@ -126,7 +125,7 @@ class _Maker:
             required=wanted.origin == COMMAND_LINE,
         )
 
-    def _native(self, wanted: Wanted, source: LocalSource, card: ModelCard) -> Entry:
+    def _native(self, wanted: WantedModel, source: LocalSource, card: ModelCard) -> Entry:
         base, settings = self._plan.engine, self._plan.settings
         if not self._alone:
             base = replace(base, adapter=None, adapters={}, step_log=None)
@@ -144,7 +143,7 @@ class _Maker:
             canary=wanted.canary and settings.canary,
         )
 
-    def _child(self, wanted: Wanted, card: ModelCard, lane: Lane) -> Entry:
+    def _child(self, wanted: WantedModel, card: ModelCard, lane: Lane) -> Entry:
         engine = self._plan.engine
         context = engine.max_context or min(card.context_length or 4096, 4096)
         options = wanted.llama_cpp(LlamaCppOptions(context=context, threads=engine.threads))
@@ -182,7 +181,7 @@ class _Maker:
         at_once = options.slots if used.kind == "llama.cpp" else None
         return replace(child_endpoint(used, child, name), at_once=at_once), child
 
-    def _remote(self, wanted: Wanted, source: RemoteSource, card: ModelCard) -> Entry:
+    def _remote(self, wanted: WantedModel, source: RemoteSource, card: ModelCard) -> Entry:
         endpoint = Endpoint(
             lane="remote",
             kind="remote",
@@ -207,7 +206,7 @@ class _Maker:
             aliases=wanted.aliases,
         )
 
-    def _patience(self, wanted: Wanted) -> Patience:
+    def _patience(self, wanted: WantedModel) -> Patience:
         patience = Patience(queue=self._plan.settings.timeouts.queue or None)
         return patience if wanted.stall_timeout is None else replace(patience, stall=wanted.stall_timeout)
 
@@ -225,7 +224,7 @@ def child_endpoint(lane: Lane, child: Child, name: str) -> Endpoint:
     return Endpoint(lane=lane.name, kind=kind, base_url=f"{child.url}/v1", model=name, key=child.secret)
 
 
-def _listing(wanted: Wanted, card: ModelCard, lane: str) -> Listing:
+def _listing(wanted: WantedModel, card: ModelCard, lane: str) -> Listing:
     return Listing(
         name=wanted.name,
         created=int(time.time()),

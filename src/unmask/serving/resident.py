@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from unmask.errors import UnmaskError
-from unmask.gateway.config.entry import NOTHING_SAID
+from unmask.gateway.config.wanted import NOTHING_SAID
 from unmask.gateway.supervisor import Resident
 from unmask.params import GenerationParams
 from unmask.serving.diffusion_model import DiffusionModel
