@@ -6,10 +6,12 @@ import asyncio
 import gc
 import weakref
 from dataclasses import replace
+from urllib.parse import quote
 
 import aiohttp
 import pytest
 import structlog
+from yarl import URL
 
 from tests.gateway.upstream.fake import BREAK, HI, Script, chat, chunk, endpoint, fake, stream
 from tests.serving.fakes import serving, until
@@ -31,6 +33,10 @@ def entry_at(url: str, **more) -> LaneEntry:
         return endpoint(url), None
 
     return LaneEntry(LISTING, connect, capacity=8, **more)
+
+
+async def connect_nowhere():
+    return endpoint(), None
 
 
 async def test_a_model_that_goes_while_its_canary_sings_has_no_verdict():
@@ -121,9 +127,9 @@ async def test_no_model_is_loaded_for_what_is_wrong(body):
 async def test_who_asks_ollama_for_one_model_is_told_nothing_of_another():
     async with fake(Script([60.0])) as far, serving(entry_at(far.url)) as server:
         server.engine.running = False
-        async with aiohttp.ClientSession(server.url) as http:
-            async with http.post("/api/chat", json={"model": "m", "messages": []}) as response:
-                assert (response.status, (await response.json())["done_reason"]) == (200, "load")
+        url, body = f"{server.url}/api/chat", {"model": "m", "messages": []}
+        async with aiohttp.ClientSession() as http, http.post(url, json=body) as response:
+            assert (response.status, (await response.json())["done_reason"]) == (200, "load")
 
 
 async def test_a_model_that_has_gone_is_let_go():
@@ -138,10 +144,30 @@ async def test_a_model_that_has_gone_is_let_go():
 
 @pytest.mark.parametrize(("name", "found"), [("x:7b", "m"), ("x:7b:legal", "m:legal"), ("x", None), ("x:legal", None)])
 def test_aliases_with_a_tag_of_their_own(name, found):
-    async def connect():
-        raise AssertionError("it is loaded")
-
-    entry = LaneEntry(LISTING, connect, capacity=8, aliases=["x:7b"])
+    entry = LaneEntry(LISTING, connect_nowhere, capacity=8, aliases=["x:7b"])
     entry.listings = [LISTING, replace(LISTING, name="m:legal")]
     listing = entry.find(name)
     assert (listing and listing.name) == found
+
+
+@pytest.mark.parametrize(
+    "name", ["org/model", "m:7b", "m/load", "m/log", "m?x=1#y", "50%25", "m\u00fc\u6a21", " m ", "../m"]
+)
+async def test_odd_names(name):
+    entry = LaneEntry(replace(LISTING, name=name), connect_nowhere, capacity=8)
+    async with serving(entry) as server, aiohttp.ClientSession() as http:
+
+        async def get(method: str, path: str, **more):
+            async with http.request(method, URL(server.url + path, encoded=True), **more) as response:
+                return response.status, await response.json()
+
+        quoted = quote(name, safe="")
+        assert (await get("GET", f"/v1/models/{quoted}"))[1]["id"] == name
+        assert (await get("GET", f"/v1/models/{quoted}", headers={"anthropic-version": "1"}))[1]["id"] == name
+        assert (await get("POST", "/api/show", json={"model": name}))[1]["modelfile"] == f"FROM {name}"
+        assert (await get("POST", f"/unmask/models/{quoted}/load"))[1]["name"] == name
+        assert (await get("POST", f"/unmask/models/{quoted}/stop"))[1]["name"] == name
+        status, told = await get("GET", f"/unmask/models/{quoted}/log")
+        assert (status, told["error"]["code"]) == (501, "not_served")
+        status, told = await get("POST", "/tokenize", json={"model": name, "prompt": "Once"})
+        assert (status, told["error"]["code"]) == (501, "not_served")

@@ -222,6 +222,6 @@ class House:
         """End all engines."""
         for task in self._keeping:
             task.cancel()
-        for entry in self.entries:
-            entry.forget()
         await self._supervisor.close()
+        for entry in self.entries:
+            entry.forget()  # now that none can be loaded any more, and begin to be asked

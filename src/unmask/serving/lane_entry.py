@@ -54,16 +54,15 @@ class LaneEntry(Entry):
         begun = time.monotonic()
         endpoint, child = await self._connect()
         upstream = Upstream(endpoint, self._patience)
-        try:
-            await upstream.learn()
-        except BaseException:
-            await upstream.close()
-            if child is not None:
-                await child.close()
-            raise
         words = None if child is None else child.explain_end
         model = LaneModel(
             self.name, upstream, self.metrics, self._capacity, self._timeouts, words, defaults=self.defaults
         )
+        resident = LaneResident(upstream, model, self.listings[0], child)
+        try:
+            await upstream.learn()
+        except BaseException:
+            await resident.close()
+            raise
         self.metrics.loaded(time.monotonic() - begun, model.stats)
-        return LaneResident(upstream, model, self.listings[0], child)
+        return resident
