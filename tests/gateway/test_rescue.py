@@ -22,7 +22,8 @@ from unmask.gateway.engine_registry import RegistryFile
 from unmask.gateway.lanes import known_lanes
 from unmask.gateway.rescue import load_or_rescue, next_lane, remember
 from unmask.gateway.routing import route
-from unmask.models.card import Refusal, inspect_model
+from unmask.models.card import inspect_model
+from unmask.refusal import Refusal
 
 WHY = UnknownArchitectureError("The engine does not know its architecture, 'newer'.", hint="Use a newer version.")
 OLD = lane("old", "llama.cpp", "gguf", autoregressive="llama newer")

@@ -15,7 +15,7 @@ from unmask.cli import security_options as security
 from unmask.cli.completion import complete_models
 
 if TYPE_CHECKING:
-    from unmask.models.card import Refusal
+    from unmask.refusal import Refusal
     from unmask.serving.house import House
 
 Models = Annotated[

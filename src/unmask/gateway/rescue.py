@@ -15,7 +15,8 @@ from unmask.errors import NoLaneError, UnknownArchitectureError, UnmaskError
 from unmask.gateway.engine_registry import Pin, RegistryFile
 from unmask.gateway.lane import Lane
 from unmask.gateway.routing import Route, route
-from unmask.models.card import ModelCard, Refusal
+from unmask.models.card import ModelCard
+from unmask.refusal import Refusal
 from unmask.shown import shown
 
 Loaded = TypeVar("Loaded")
@@ -70,7 +71,7 @@ async def load_or_rescue(
     except UnknownArchitectureError as error:
         other = next_lane(card, lanes, lane, error)
         if isinstance(other, Refusal):
-            raise UnmaskError.from_code(other.code, other.message, other.remedy) from None
+            raise other.error() from None
     try:
         loaded = await load(other)
     except UnknownArchitectureError as error:

@@ -13,7 +13,7 @@ from unmask.gateway.model_state import ModelState
 from unmask.gateway.residency import ResidencyLimits
 from unmask.gateway.supervisor import Progress, Supervisor
 from unmask.metrics import Metrics
-from unmask.models.card import Refusal
+from unmask.refusal import Refusal
 from unmask.serving.entry import Entry
 from unmask.serving.extension import OWN_LANE
 from unmask.serving.listing import Listing
@@ -132,7 +132,7 @@ class House:
                 return entry, listing
         if name in self.refused:
             refusal = self.refused[name]
-            raise UnmaskError.from_code(refusal.code, refusal.message, refusal.remedy)
+            raise refusal.error()
         raise ModelNotFoundError(
             f"Model {shown(name)} is not served here.", hint=f"Use {self._others(name)}.", param="model"
         )

@@ -13,7 +13,7 @@ from pathlib import Path
 from unmask.checkpoints.directory import find_checkpoint
 from unmask.engine.free_memory import host_bytes
 from unmask.engine.options import EngineOptions
-from unmask.errors import InvalidValueError, UnmaskError
+from unmask.errors import InvalidValueError
 from unmask.gateway.child import Child
 from unmask.gateway.config.appraisal import Appraisal, appraise
 from unmask.gateway.config.budget import MemoryBudget
@@ -30,7 +30,8 @@ from unmask.gateway.residency import ResidencyLimits
 from unmask.gateway.run_directory import RunDirectory
 from unmask.gateway.upstream.endpoint import Endpoint, Patience, UpstreamKind
 from unmask.home import home
-from unmask.models.card import ModelCard, Refusal
+from unmask.models.card import ModelCard
+from unmask.refusal import Refusal
 from unmask.serving.entry import Entry, Stay
 from unmask.serving.house import House
 from unmask.serving.lane_entry import LaneEntry
@@ -71,7 +72,7 @@ class HousePlan:
                 made.append(maker.make(one, one.lane))
             elif one.refusal is not None:
                 if one.entry.origin == COMMAND_LINE:
-                    raise UnmaskError.from_code(one.refusal.code, one.refusal.message, one.refusal.remedy)
+                    raise one.refusal.error()
                 refused |= dict.fromkeys(one.entry.names, one.refusal)
         if not made:
             raise InvalidValueError("None of the models can be served.", hint="See 'unmask list'.", param="config")

@@ -12,7 +12,8 @@ from unmask.gateway.config.side_by_side import side_by_side
 from unmask.gateway.config.wanted import RemoteSource, WantedModel
 from unmask.gateway.lane import Lane
 from unmask.gateway.routing import Route, route
-from unmask.models.card import ModelCard, Refusal, inspect_model
+from unmask.models.card import ModelCard, inspect_model
+from unmask.refusal import Refusal
 
 SECONDS = 20.0  # that reading the headers of one model may take
 

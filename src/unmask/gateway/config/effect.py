@@ -8,7 +8,7 @@ from unmask.errors import InvalidConfigError
 from unmask.gateway.config.defaults import DECODING
 from unmask.gateway.config.wanted import WantedModel
 from unmask.gateway.lane import LaneKind
-from unmask.models.card import Refusal
+from unmask.refusal import Refusal
 
 _LOCAL = frozenset({"context", "threads"})
 _PLAIN = ("context", "threads", "slots", "gpu_layers", "stall_timeout")
