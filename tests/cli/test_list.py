@@ -12,7 +12,7 @@ import pytest
 from tests.cli.test_inspect import python_path
 from tests.cli.test_run import unmask
 from tests.foreign_models import FOREIGN, gguf_file, tiny_copy
-from tests.serving.processes import environment
+from tests.serving.processes import environment, serve
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +47,17 @@ def test_nothing_named_lists_the_embedded_model():
     assert line.split("  ")[0] == "unmask-tiny"
     assert "diffusion" in line
     assert line.endswith("unmask  not loaded")
+
+
+def test_a_running_server_tells_states():
+    with serve() as running:
+        done = unmask("list", "--url", running.url)
+    assert (done.returncode, done.stderr) == (0, "")
+    (line,) = rows(done)
+    assert line.endswith("unmask  ready")
+    gone = unmask("list", "--url", running.url)
+    assert gone.returncode == 1
+    assert "server_unreachable" in gone.stderr
 
 
 def test_all_of_a_configuration_is_listed_and_what_is_refused_is_no_failure(file):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from unmask.cli import options
+from unmask.cli import options, server_options
 from unmask.cli.completion import complete_lanes, complete_models
 
 if TYPE_CHECKING:
@@ -23,15 +22,26 @@ LaneName = Annotated[
     typer.Option("--lane", envvar="UNMASK_LANE", help="Only the models of this engine.", autocompletion=complete_lanes),
 ]
 
+Url = Annotated[
+    str | None,
+    typer.Option(envvar="UNMASK_URL", help="Running server with these models, that tells their states; none is asked."),
+]
+
 _HEAD = ("NAME", "PARADIGM", "ARCHITECTURE", "SIZE", "CONTEXT", "LANE", "STATE")
 
 
 def list_models(
-    models: Models = None, config: options.ConfigFile = None, lane: LaneName = None, json: options.Json = False
+    models: Models = None,
+    config: options.ConfigFile = None,
+    lane: LaneName = None,
+    url: Url = None,
+    api_key: server_options.ApiKey = None,
+    json: options.Json = False,
 ) -> None:
     """List the models of a configuration, of its folder, and MODEL..., from the headers of their files alone."""
     import msgspec
 
+    from unmask.cli.server_client import model_states
     from unmask.gateway.config.appraisal import REMOTE, appraise
     from unmask.gateway.config.config import Config
     from unmask.gateway.config.entries import entries
@@ -43,14 +53,9 @@ def list_models(
     if lane is not None and lane not in names:
         raise typer.BadParameter(f"'{lane}' is none of {', '.join(names)}.", param_hint="--lane")
     found = appraise(entries(Config() if config is None else read_config(config), models or []), lanes)
-    states = _states(config)
+    states = {} if url is None else model_states(url, api_key)
     rows = [_row(one, states) for one in found if lane is None or (one.lane and one.lane.name == lane)]
     typer.echo(msgspec.json.encode({"models": rows}).decode() if json else _table(rows))
-
-
-def _states(config: Path | None) -> Mapping[str, str]:
-    """By name, the state of the models that a running server has; none is asked."""
-    return {}
 
 
 def _row(appraisal: Appraisal, states: Mapping[str, str]) -> dict[str, Any]:
@@ -89,22 +94,21 @@ def _state(appraisal: Appraisal, states: Mapping[str, str]) -> str:
 def _table(rows: list[dict[str, Any]]) -> str:
     """Aligned columns, and below them a line for each model that is refused."""
     from unmask.cli.sizes import size
+    from unmask.cli.tables import columns
     from unmask.shown import cut, printable
 
-    cells: list[tuple[str, ...]] = [_HEAD]
-    for row in rows:
-        found = (
+    cells = [
+        (
             row["name"],
             row["paradigm"],
             row["family"] or row["architecture"],
             size(row["weight_bytes"]),
-            row["context_length"] and f"{row['context_length']:,}",
+            f"{row['context_length']:,}" if row["context_length"] else None,
             row["lane"],
             row["state"],
         )
-        cells.append(tuple(printable(str(cell)) if cell else "-" for cell in found))
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
+        for row in rows
+    ]
     refused = [row for row in rows if row["refusal"] is not None]
-    lines += [printable(f"{row['name']}: {cut(row['refusal'].message)} [{row['refusal'].code}]") for row in refused]
-    return "\n".join(lines)
+    why = [printable(f"{row['name']}: {cut(row['refusal'].message)} [{row['refusal'].code}]") for row in refused]
+    return "\n".join([columns(_HEAD, cells), *why])
