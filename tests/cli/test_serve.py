@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -88,6 +89,27 @@ def test_a_signal_stops_server_and_engine(number):
         assert time.monotonic() - begun < 2  # 0.2 on a machine that nobody else uses
         assert not any(engine.is_running() for engine in engines)
         assert "Traceback" not in "".join(server.log)
+
+
+DOWNLOADING = """
+import sys, time
+from unmask.cli.main import main
+from unmask.serving.opening import HousePlan
+HousePlan.open = lambda plan: (print("downloading", flush=True), time.sleep(60))
+sys.argv = ["unmask", "serve", "--port", "0"]
+main()
+"""
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])
+def test_a_signal_ends_a_download(number, status):
+    script = [sys.executable, "-c", DOWNLOADING]
+    with subprocess.Popen(script, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()) as process:
+        assert process.stdout.readline() == b"downloading\n"
+        process.send_signal(number)
+        _, said = process.communicate(timeout=10)
+    assert process.returncode == status
+    assert b"Traceback" not in said
 
 
 def test_a_second_signal_ends_the_grace():

@@ -15,7 +15,8 @@ from tests.gateway.known import ALL
 from tests.timing import within
 from unmask.errors import UnmaskError
 from unmask.gateway.routing import Route, route
-from unmask.models.card import Refusal, inspect_model
+from unmask.models.card import inspect_model
+from unmask.refusal import Refusal
 
 CODES = {kind.code for kind in UnmaskError.__subclasses__()}
 CONFIG = {

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import structlog
 
 from tests.foreign_models import gguf_file
 from tests.gateway.builds import RELEASED, build, calls, denying
@@ -21,7 +22,8 @@ from unmask.gateway.engine_registry import RegistryFile
 from unmask.gateway.lanes import known_lanes
 from unmask.gateway.rescue import load_or_rescue, next_lane, remember
 from unmask.gateway.routing import route
-from unmask.models.card import Refusal, inspect_model
+from unmask.models.card import inspect_model
+from unmask.refusal import Refusal
 
 WHY = UnknownArchitectureError("The engine does not know its architecture, 'newer'.", hint="Use a newer version.")
 OLD = lane("old", "llama.cpp", "gguf", autoregressive="llama newer")
@@ -108,6 +110,24 @@ async def test_two_builds_of_llama_cpp(builds, file, card, tmp_path, directory, 
     assert "has changed" in next(lane for lane in known_lanes() if lane.name == "old").missing
     add(file, "old", old)
     assert route(card, known_lanes()).lane.name == "old"
+    assert nothing_left(mark)
+
+
+async def test_what_cannot_be_remembered_is_served_all_the_same(builds, file, card, tmp_path, directory, mark):
+    """Nobody else could close the child."""
+    lanes = known_lanes()
+    loader = Loader(file, str(tmp_path / "model"), directory, mark)
+
+    async def load(lane):
+        child = await loader(lane)
+        file.path.chmod(0o666)
+        return child
+
+    with structlog.testing.capture_logs() as log:
+        served, child = await load_or_rescue(card, lanes, route(card, lanes).lane, load, file)
+    await child.close()
+    assert served.name == "new"
+    assert [line["event"] for line in log] == ["rescue not remembered"]
     assert nothing_left(mark)
 
 

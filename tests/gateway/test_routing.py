@@ -25,9 +25,9 @@ from tests.gateway.known import (
 from tests.gguf_files import convert
 from tests.golden.checkpoints import served_copy
 from unmask.checkpoints.directory import EMBEDDED_MODEL
-from unmask.errors import UnmaskError
 from unmask.gateway.routing import Route, route
-from unmask.models.card import Refusal, inspect_model
+from unmask.models.card import inspect_model
+from unmask.refusal import Refusal
 
 DECODER = {"llama__block_count": 1}
 AWQ, MLX = {"quantization_config": {"quant_method": "awq"}}, {"quantization": {"bits": 4}}
@@ -46,7 +46,7 @@ def refused(found, code):
     assert found.code == code
     assert found.message
     assert found.remedy
-    error = UnmaskError.from_code(found.code, found.message, found.remedy)
+    error = found.error()
     assert error.code == code
     assert error.status in (400, 404, 501)
     return f"{found.message} {found.remedy}"

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from unmask.errors import UnmaskError
 from unmask.gateway.lane import Lane
 from unmask.gateway.routing import Route, route
-from unmask.models.card import ModelCard, Refusal
+from unmask.models.card import ModelCard
+from unmask.refusal import Refusal
 from unmask.shown import shown
 
 # Few of each, so that what is drawn often fits together.

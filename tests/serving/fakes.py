@@ -112,12 +112,12 @@ class LoadedEntry(Entry):
 
 
 @asynccontextmanager
-async def serving(*, capacity: int = 8, **settings) -> AsyncIterator[FakeServer]:
-    """A live server around a ``ScriptedEngine`` with the embedded model's tokenizer."""
+async def serving(*others: Entry, capacity: int = 8, **settings) -> AsyncIterator[FakeServer]:
+    """A live server around a ``ScriptedEngine`` with the embedded model's tokenizer, and ``others`` beside it."""
     engine = ScriptedEngine()
     entry = LoadedEntry(engine, capacity)
     responses = ResponseStore()
-    async with listening(House([entry]), responses, **settings) as url:
+    async with listening(House([entry, *others]), responses, **settings) as url:
         yield FakeServer(url, engine, entry.model, entry.prompts, responses)
 
 

@@ -18,7 +18,7 @@ from tests.serving.processes import UNMASK, Server, environment, serve
 from tests.serving.test_loading_streams import BODIES
 from unmask.cli.server_client import ServerClient, model_states
 from unmask.errors import ModelNotFoundError, NotServedError
-from unmask.models.card import Refusal
+from unmask.refusal import Refusal
 from unmask.serving.entry import Stay
 from unmask.serving.house import House
 

@@ -12,7 +12,8 @@ from unmask.cli.completion import complete_models
 
 if TYPE_CHECKING:
     from unmask.gateway.routing import Route
-    from unmask.models.card import ModelCard, Refusal
+    from unmask.models.card import ModelCard
+    from unmask.refusal import Refusal
 
 Model = Annotated[
     str,
@@ -31,7 +32,6 @@ def inspect(model: Model, lane: Lane = None, json: options.Json = False) -> None
     """Say what MODEL is and which engine serves it, from the headers of its files alone."""
     import msgspec
 
-    from unmask.errors import UnmaskError
     from unmask.gateway.lanes import known_lanes
     from unmask.gateway.routing import route
     from unmask.models.card import inspect_model
@@ -41,7 +41,7 @@ def inspect(model: Model, lane: Lane = None, json: options.Json = False) -> None
     report = msgspec.to_builtins(card) | {"lane": taken, "warning": warning}
     typer.echo(msgspec.json.encode(report).decode() if json else _table(card, taken, warning))
     if card.refusal is not None:
-        raise UnmaskError.from_code(card.refusal.code, card.refusal.message, card.refusal.remedy)
+        raise card.refusal.error()
 
 
 def _decided(card: ModelCard, found: Route | Refusal) -> tuple[ModelCard, str | None, str | None]:

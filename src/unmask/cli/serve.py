@@ -15,7 +15,7 @@ from unmask.cli import security_options as security
 from unmask.cli.completion import complete_models
 
 if TYPE_CHECKING:
-    from unmask.models.card import Refusal
+    from unmask.refusal import Refusal
     from unmask.serving.house import House
 
 Models = Annotated[
@@ -130,7 +130,7 @@ def serve(
         plan = HousePlan(models=given, engine=engine, settings=settings, config=read)
         with loading(given[0] if given else EMBEDDED_MODEL) as progress:
             asyncio.run(run_server(plan.open, settings, progress=progress, announce=announce))
-    except asyncio.CancelledError:  # interrupted while the model was loading
+    except (asyncio.CancelledError, KeyboardInterrupt):  # interrupted while models were fetched, or loaded
         raise typer.Exit(130) from None
 
 

@@ -6,7 +6,6 @@ import asyncio
 import tempfile
 from pathlib import Path
 
-from unmask.errors import UnmaskError
 from unmask.gateway.child import Child
 from unmask.gateway.engine import Engine
 from unmask.gateway.engine_lanes import engine_lane
@@ -15,7 +14,8 @@ from unmask.gateway.engine_registry import Registry
 from unmask.gateway.plan import ChildPlan
 from unmask.gateway.routing import route
 from unmask.gateway.run_directory import RunDirectory
-from unmask.models.card import Refusal, inspect_model
+from unmask.models.card import inspect_model
+from unmask.refusal import Refusal
 
 
 def try_model(engine: Engine, model: str) -> float:
@@ -26,7 +26,7 @@ def try_model(engine: Engine, model: str) -> float:
     card, lane = inspect_model(model), engine_lane(engine)
     found = route(card, [lane], lane.name)
     if isinstance(found, Refusal):
-        raise UnmaskError.from_code(found.code, found.message, found.remedy)
+        raise found.error()
     assert card.path is not None
     plan = plan_for(lane, Registry(engines=[engine]), Path(card.path), card.name or engine.name, card.paradigm)
     with tempfile.TemporaryDirectory() as folder:

@@ -9,14 +9,19 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
+import structlog
+
 from unmask.errors import NoLaneError, UnknownArchitectureError, UnmaskError
 from unmask.gateway.engine_registry import Pin, RegistryFile
 from unmask.gateway.lane import Lane
 from unmask.gateway.routing import Route, route
-from unmask.models.card import ModelCard, Refusal
+from unmask.models.card import ModelCard
+from unmask.refusal import Refusal
 from unmask.shown import shown
 
 Loaded = TypeVar("Loaded")
+
+_log = structlog.get_logger()
 
 
 def next_lane(card: ModelCard, lanes: Sequence[Lane], failed: Lane, why: UnmaskError) -> Lane | Refusal:
@@ -46,6 +51,14 @@ def remember(file: RegistryFile, card: ModelCard, failed: Lane, lane: Lane) -> N
         changes.registry = changes.registry.with_pin(pin)
 
 
+def _note(file: RegistryFile, card: ModelCard, failed: Lane, lane: Lane) -> None:
+    """Remember it if the disk lets us: the model is loaded by then, and must be given to somebody who closes it."""
+    try:
+        remember(file, card, failed, lane)
+    except (UnmaskError, OSError) as error:
+        _log.warning("rescue not remembered", failed=failed.name, lane=lane.name, reason=str(error))
+
+
 async def load_or_rescue(
     card: ModelCard, lanes: Sequence[Lane], lane: Lane, load: Callable[[Lane], Awaitable[Loaded]], file: RegistryFile
 ) -> tuple[Lane, Loaded]:
@@ -58,7 +71,7 @@ async def load_or_rescue(
     except UnknownArchitectureError as error:
         other = next_lane(card, lanes, lane, error)
         if isinstance(other, Refusal):
-            raise UnmaskError.from_code(other.code, other.message, other.remedy) from None
+            raise other.error() from None
     try:
         loaded = await load(other)
     except UnknownArchitectureError as error:
@@ -67,5 +80,5 @@ async def load_or_rescue(
             f"advertise. {error.message}",
             hint="Update one of them; no third engine is tried.",
         ) from None
-    remember(file, card, lane, other)
+    _note(file, card, lane, other)
     return other, loaded

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from unmask.errors import InvalidCheckpointError
 from unmask.gateway import teaching
 from unmask.gateway.lane import Lane
-from unmask.models.card import ModelCard, Refusal
+from unmask.models.card import ModelCard
+from unmask.refusal import Refusal
 
 _WRITERS = ("diffusion", "autoregressive")
 _KINDS_FOR_PACKED = frozenset({"sglang", "vllm"})

@@ -109,6 +109,10 @@ class Supervisor(Generic[R]):
             del self._requests[ticket]
             self._apply(self._residency.leave(ticket, self._now()))
 
+    def resident(self, name: str) -> R | None:
+        """What is in memory of a model that takes requests, or has died a moment ago; nothing of one that is gone."""
+        return self._find(name).resident
+
     def loading(self, name: str) -> float | None:
         """The share of a model that is loaded, 0 to 1; None unless it is being loaded."""
         model = self._find(name)

@@ -11,7 +11,8 @@ from unmask.errors import LaneMissingError, NoLaneError, ParadigmMismatchError, 
 from unmask.gateway.lane import Lane
 from unmask.gateway.mainline import LOADED_NOT_SERVED, MAINLINE
 from unmask.gateway.tracked import UPSTREAM
-from unmask.models.card import ModelCard, Refusal
+from unmask.models.card import ModelCard
+from unmask.refusal import Refusal
 from unmask.shown import cut, shown
 
 _INSTALL_LLAMA_CPP = 'pip install --upgrade "unmask[llamacpp]"'

@@ -23,6 +23,7 @@ from unmask.models.footprint import (
 from unmask.models.registry import describe
 from unmask.models.spec import ModelSpec, TransformerShape
 from unmask.params import Attention
+from unmask.refusal import Refusal
 
 _DTYPE_BYTES = {"float32": 4, "bfloat16": 2}
 _HOW = (
@@ -31,15 +32,6 @@ _HOW = (
 )
 # What the error of a path that is no checkpoint says of it; a checkpoint knows its paradigm itself.
 _PARADIGMS: dict[str, Paradigm] = {"adapter_not_model": "adapter", "not_a_text_model": "image"}
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why a model is not served: the error's ``code`` and ``message``, and what to do."""
-
-    code: str
-    message: str
-    remedy: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

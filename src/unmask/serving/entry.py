@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from unmask.events import EngineStats
-from unmask.gateway.config.entry import NOTHING_SAID
+from unmask.gateway.config.wanted import NOTHING_SAID
 from unmask.gateway.supervisor import Progress
 from unmask.metrics import Metrics
 from unmask.params import GenerationParams
@@ -69,7 +69,7 @@ class Entry(abc.ABC):
 
     def find(self, name: str) -> Listing | None:
         """The listing that is called ``name``, an alias or not."""
-        own, colon, adapter = name.partition(":")
+        own, colon, adapter = name.rpartition(":")
         plain = name if name not in self.aliases else self.name
         if own in self.aliases and colon:
             plain = f"{self.name}:{adapter}"
@@ -87,9 +87,8 @@ class Entry(abc.ABC):
 
     async def _ask(self, resident: LoadedModel) -> None:
         """Find out once what the model says to a few prompts, beside the requests that it was loaded for."""
-        verdict = await canary_of(resident.model(self.name))
-        if resident.alive:  # else it was asked while it went
-            self.listings = [replace(listing, canary=verdict) for listing in self.listings]
+        verdict = await canary_of(resident.model(self.name), there=lambda: resident.alive)
+        self.listings = [replace(listing, canary=verdict) for listing in self.listings]
 
     def forget(self) -> None:
         """Nothing more is asked of the model."""

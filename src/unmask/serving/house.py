@@ -7,23 +7,21 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from difflib import get_close_matches
 from functools import partial
-from typing import TYPE_CHECKING
 
 from unmask.errors import EngineUnavailableError, ModelNotFoundError, ShuttingDownError, UnmaskError
 from unmask.gateway.model_state import ModelState
 from unmask.gateway.residency import ResidencyLimits
 from unmask.gateway.supervisor import Progress, Supervisor
 from unmask.metrics import Metrics
+from unmask.refusal import Refusal
 from unmask.serving.entry import Entry
+from unmask.serving.extension import OWN_LANE
 from unmask.serving.listing import Listing
-from unmask.serving.model import Model
+from unmask.serving.model import Model, not_ours
 from unmask.serving.resident import LoadedModel
 from unmask.serving.server_metrics import ServerMetrics
 from unmask.serving.telling import telling
 from unmask.shown import shown
-
-if TYPE_CHECKING:
-    from unmask.models.card import Refusal
 
 _AGAIN_SECONDS = 5.0
 _MOST_TOLD = 8  # names, to somebody who asked for another
@@ -56,7 +54,6 @@ class House:
                 idle_seconds=entry.stay.idle_seconds,
                 pinned=entry.stay.pinned,
             )
-        self._loaded: dict[str, LoadedModel] = {}
         self._keeping: list[asyncio.Task[None]] = []
         self._stopped: dict[str, asyncio.Event] = {}  # by somebody who wanted it, until they are loaded again
 
@@ -77,16 +74,17 @@ class House:
                 self._keeping.append(asyncio.create_task(self._keep_loaded(entry)))
 
     async def _load(self, entry: Entry) -> None:
-        async with self._supervisor.hold(entry.name) as loaded:
-            self._loaded[entry.name] = loaded
+        async with self._supervisor.hold(entry.name):
+            pass
 
     async def _keep_loaded(self, entry: Entry) -> None:
         """Load ``entry`` again whenever it has died, or could not be loaded: who waits until a server is ready sends no
         request meanwhile.
         """
         while True:
-            if entry.name in self._loaded:
-                await self._loaded[entry.name].wait_closed()
+            resident = self._supervisor.resident(entry.name)
+            if resident is not None:
+                await resident.wait_closed()
             if entry.name in self._stopped:
                 await self._stopped[entry.name].wait()
             try:
@@ -114,7 +112,6 @@ class House:
             except UnmaskError as error:
                 entry.metrics.rejected(error.code)
                 raise
-            self._loaded[entry.name] = loaded
             if entry.name in self._stopped:
                 self._stopped.pop(entry.name).set()
             yield loaded.model(listing.name)
@@ -135,7 +132,7 @@ class House:
                 return entry, listing
         if name in self.refused:
             refusal = self.refused[name]
-            raise UnmaskError.from_code(refusal.code, refusal.message, refusal.remedy)
+            raise refusal.error()
         raise ModelNotFoundError(
             f"Model {shown(name)} is not served here.", hint=f"Use {self._others(name)}.", param="model"
         )
@@ -160,6 +157,15 @@ class House:
         """One of them. Raises ``ModelNotFoundError``, or why it was refused."""
         return self._find(name)[1]
 
+    def check_ours(self, name: str | None, what: str) -> None:
+        """Before the model is loaded for it: whether ``what`` can be had, which takes our own engine.
+
+        Raises ``NotServedError`` where another one serves the model, and what ``show`` raises.
+        """
+        listing = self.show(self.names[0] if name is None else name)
+        if listing.lane != OWN_LANE:
+            raise not_ours(what, listing.name, listing.lane)
+
     def states(self) -> list[ModelState]:
         """Where each model is in its life, and who uses it."""
         return self._supervisor.states()
@@ -174,8 +180,8 @@ class House:
         return entry, self._supervisor.state(entry.name)
 
     def loaded(self, name: str) -> LoadedModel | None:
-        """What holds the model called ``name``, if it was ever loaded; it may be dead."""
-        return self._loaded.get(self._find(name)[0].name)
+        """What holds the model called ``name``, as long as it is there."""
+        return self._supervisor.resident(self._find(name)[0].name)
 
     async def stop(self, name: str) -> ModelState:
         """Stop a model, or its load, whoever uses it or waits for it; where it was. The next request loads it again.
@@ -200,21 +206,22 @@ class House:
             raise ShuttingDownError
         for entry in self.entries:
             lasting = entry.stay.pinned and entry.stay.preload
-            loaded = self._loaded.get(entry.name)
-            if lasting and entry.name not in self._stopped and (loaded is None or not loaded.alive):
+            resident = self._supervisor.resident(entry.name)
+            if lasting and entry.name not in self._stopped and (resident is None or not resident.alive):
                 raise EngineUnavailableError(
                     "The engine has died.", hint="It is being started again; see the server's log."
                 )
 
     def end(self, error: UnmaskError) -> None:
         """End all running requests with ``error``."""
-        for loaded in self._loaded.values():
-            loaded.end(error)
+        for entry in self.entries:
+            if (resident := self._supervisor.resident(entry.name)) is not None:
+                resident.end(error)
 
     async def close(self) -> None:
         """End all engines."""
         for task in self._keeping:
             task.cancel()
-        for entry in self.entries:
-            entry.forget()
         await self._supervisor.close()
+        for entry in self.entries:
+            entry.forget()  # now that none can be loaded any more, and begin to be asked

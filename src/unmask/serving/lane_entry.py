@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from unmask.gateway.child import Child
-from unmask.gateway.config.entry import NOTHING_SAID
+from unmask.gateway.config.wanted import NOTHING_SAID
 from unmask.gateway.supervisor import Progress
 from unmask.gateway.upstream.endpoint import Endpoint, Patience
 from unmask.gateway.upstream.upstream import Upstream
@@ -54,16 +54,15 @@ class LaneEntry(Entry):
         begun = time.monotonic()
         endpoint, child = await self._connect()
         upstream = Upstream(endpoint, self._patience)
-        try:
-            await upstream.learn()
-        except BaseException:
-            await upstream.close()
-            if child is not None:
-                await child.close()
-            raise
         words = None if child is None else child.explain_end
         model = LaneModel(
             self.name, upstream, self.metrics, self._capacity, self._timeouts, words, defaults=self.defaults
         )
+        resident = LaneResident(upstream, model, self.listings[0], child)
+        try:
+            await upstream.learn()
+        except BaseException:
+            await resident.close()
+            raise
         self.metrics.loaded(time.monotonic() - begun, model.stats)
-        return LaneResident(upstream, model, self.listings[0], child)
+        return resident

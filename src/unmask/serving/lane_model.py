@@ -10,10 +10,10 @@ from dataclasses import replace
 
 from unmask.answers.answer import AnswerDelta
 from unmask.answers.chat import Chat, Continuation
-from unmask.errors import EngineCrashedError, EngineStalledError, NotServedError, UnmaskError
+from unmask.errors import EngineCrashedError, EngineStalledError, UnmaskError
 from unmask.events import EngineStats
 from unmask.gateway.config.defaults import filled
-from unmask.gateway.config.entry import NOTHING_SAID
+from unmask.gateway.config.wanted import NOTHING_SAID
 from unmask.gateway.upstream.lane_request import LaneRequest
 from unmask.gateway.upstream.upstream import Upstream
 from unmask.metrics import Metrics
@@ -21,6 +21,7 @@ from unmask.params import GenerationParams
 from unmask.serving.admission import Admission, CountedAdmission
 from unmask.serving.diffusion_model import DiffusionModel
 from unmask.serving.ledger import current_ledger
+from unmask.serving.model import not_ours
 from unmask.serving.places import Places
 from unmask.terms import Timeouts
 
@@ -82,12 +83,12 @@ class LaneModel:
         """The tokens of the prompt that ``chat`` makes. Raises ``NotServedError`` if the engine does not tell."""
         counted = await self._upstream.count(chat)
         if counted is None:
-            raise self._refused("Counting tokens")
+            raise not_ours("Counting tokens", self.name, self._upstream.endpoint.lane)
         return counted
 
     def ours(self, what: str) -> DiffusionModel:
         """Raises ``NotServedError``."""
-        raise self._refused(what)
+        raise not_ours(what, self.name, self._upstream.endpoint.lane)
 
     def stats(self) -> EngineStats:
         """What is known of the engine's work: how many requests it has, and how many wait for it."""
@@ -148,13 +149,6 @@ class LaneModel:
             return params
         return replace(params, timeout_ms=limit)
 
-    def _refused(self, what: str) -> NotServedError:
-        lane = self._upstream.endpoint.lane
-        return NotServedError(
-            f"{what} is not to be had for '{self.name}': lane '{lane}' serves it.",
-            hint="Ask for a model that Unmask's own engine serves.",
-        )
-
 
 class LaneAdmission(CountedAdmission):
     """Requests of one HTTP request that a lane answers."""
@@ -163,6 +157,7 @@ class LaneAdmission(CountedAdmission):
         super().__init__(model.places, metrics, [0] * len(request), request.cells)
         self._model = model
         self._request = request
+        self._broken: EngineCrashedError | None = None
 
     @property
     def prompt_tokens(self) -> int:
@@ -173,12 +168,15 @@ class LaneAdmission(CountedAdmission):
         return self._model.run(self._request)
 
     async def _next(self) -> tuple[int, AnswerDelta]:
-        try:
-            number, delta = await self._request.next()
-        except EngineCrashedError as broken:
-            raise await self._model.why(broken) from None
-        except EngineStalledError as stalled:
-            self._model.stalled(stalled)
-            raise
-        self._model.progressed()
-        return number, delta
+        if self._broken is None:
+            try:
+                number, delta = await self._request.next()
+            except EngineCrashedError as broken:
+                self._broken = broken  # is told once; who asks for the reason may be cancelled, and ask again
+            except EngineStalledError as stalled:
+                self._model.stalled(stalled)
+                raise
+            else:
+                self._model.progressed()
+                return number, delta
+        raise await self._model.why(self._broken)

@@ -22,10 +22,13 @@ class LaneResident:
         self._model = model
         self._listing = listing
         self._child = child
+        self._closing = False
 
     @property
     def alive(self) -> bool:
-        """Whether the child runs, and answers."""
+        """Whether the child runs, and answers, and nobody has begun to close it."""
+        if self._closing:
+            return False
         return self._child is None or (self._child.status is None and not self._model.hung)
 
     @property
@@ -65,7 +68,10 @@ class LaneResident:
 
     async def close(self) -> None:
         """End the child, which is not asked first if it hangs; its requests end with an error."""
+        self._closing = True
         self._model.end(EngineUnavailableError("The engine was closed."))
-        await self._upstream.close()
-        if self._child is not None:
-            await self._child.close(0 if self._model.hung else GRACE_SECONDS)
+        try:
+            await self._upstream.close()
+        finally:
+            if self._child is not None:
+                await self._child.close(0 if self._model.hung else GRACE_SECONDS)

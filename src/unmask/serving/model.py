@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from unmask.answers.chat import Chat, Continuation
+from unmask.errors import NotServedError
 from unmask.serving.admission import Admission
 from unmask.serving.diffusion_model import DiffusionModel
 
@@ -35,3 +36,11 @@ class Model(Protocol):
 
     def ours(self, what: str) -> DiffusionModel:
         """The model itself, if our own engine runs it. Else raises ``NotServedError``: ``what`` is not to be had."""
+
+
+def not_ours(what: str, name: str, lane: str) -> NotServedError:
+    """The error of a wish that only our own engine could fulfil, and another one serves the model."""
+    return NotServedError(
+        f"{what} is not to be had for '{name}': lane '{lane}' serves it.",
+        hint="Ask for a model that Unmask's own engine serves.",
+    )

@@ -12,7 +12,7 @@ from unmask.engine.footprint import engine_bytes
 from unmask.engine.options import EngineOptions
 from unmask.engine.process import ProcessEngine
 from unmask.errors import ModelLoadTimeoutError
-from unmask.gateway.config.entry import NOTHING_SAID
+from unmask.gateway.config.wanted import NOTHING_SAID
 from unmask.gateway.supervisor import Progress
 from unmask.models.card import ModelCard
 from unmask.models.info import context_length, model_info

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from unmask.answers.chat import Chat, Continuation
 from unmask.gateway.config.defaults import filled
-from unmask.gateway.config.entry import NOTHING_SAID
+from unmask.gateway.config.wanted import NOTHING_SAID
 from unmask.params import GenerationParams, ModelInfo
 from unmask.serving.admission import Admission
 from unmask.serving.chat import admit_chat, encode_chat

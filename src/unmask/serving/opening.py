@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import Sequence
@@ -12,14 +13,13 @@ from pathlib import Path
 from unmask.checkpoints.directory import find_checkpoint
 from unmask.engine.free_memory import host_bytes
 from unmask.engine.options import EngineOptions
-from unmask.errors import InvalidValueError, UnmaskError
+from unmask.errors import InvalidValueError
 from unmask.gateway.child import Child
 from unmask.gateway.config.appraisal import Appraisal, appraise
 from unmask.gateway.config.budget import MemoryBudget
 from unmask.gateway.config.config import Config
 from unmask.gateway.config.entries import COMMAND_LINE, entries
-from unmask.gateway.config.entry import Entry as Wanted
-from unmask.gateway.config.entry import LocalSource, RemoteSource
+from unmask.gateway.config.wanted import LocalSource, RemoteSource, WantedModel
 from unmask.gateway.engine_plan import plan_for
 from unmask.gateway.engine_registry import RegistryFile
 from unmask.gateway.lane import Lane
@@ -30,7 +30,8 @@ from unmask.gateway.residency import ResidencyLimits
 from unmask.gateway.run_directory import RunDirectory
 from unmask.gateway.upstream.endpoint import Endpoint, Patience, UpstreamKind
 from unmask.home import home
-from unmask.models.card import ModelCard, Refusal
+from unmask.models.card import ModelCard
+from unmask.refusal import Refusal
 from unmask.serving.entry import Entry, Stay
 from unmask.serving.house import House
 from unmask.serving.lane_entry import LaneEntry
@@ -71,13 +72,13 @@ class HousePlan:
                 made.append(maker.make(one, one.lane))
             elif one.refusal is not None:
                 if one.entry.origin == COMMAND_LINE:
-                    raise UnmaskError.from_code(one.refusal.code, one.refusal.message, one.refusal.remedy)
+                    raise one.refusal.error()
                 refused |= dict.fromkeys(one.entry.names, one.refusal)
         if not made:
             raise InvalidValueError("None of the models can be served.", hint="See 'unmask list'.", param="config")
         return House(made, refused, self._limits(alone=len(made) == 1))
 
-    def _wanted(self) -> list[Wanted]:
+    def _wanted(self) -> list[WantedModel]:
         wanted = entries(self.config, self.models)
         named = self.settings.served_name
         if named is None:
@@ -115,7 +116,7 @@ class _Maker:
             return self._native(wanted, wanted.source, card)
         return self._child(wanted, card, lane)
 
-    def _stay(self, wanted: Wanted) -> Stay:
+    def _stay(self, wanted: WantedModel) -> Stay:
         if self._alone:
             return Stay(pinned=True, preload=True, required=True)
         return Stay(
@@ -125,7 +126,7 @@ class _Maker:
             required=wanted.origin == COMMAND_LINE,
         )
 
-    def _native(self, wanted: Wanted, source: LocalSource, card: ModelCard) -> Entry:
+    def _native(self, wanted: WantedModel, source: LocalSource, card: ModelCard) -> Entry:
         base, settings = self._plan.engine, self._plan.settings
         if not self._alone:
             base = replace(base, adapter=None, adapters={}, step_log=None)
@@ -143,7 +144,7 @@ class _Maker:
             canary=wanted.canary and settings.canary,
         )
 
-    def _child(self, wanted: Wanted, card: ModelCard, lane: Lane) -> Entry:
+    def _child(self, wanted: WantedModel, card: ModelCard, lane: Lane) -> Entry:
         engine = self._plan.engine
         context = engine.max_context or min(card.context_length or 4096, 4096)
         options = wanted.llama_cpp(LlamaCppOptions(context=context, threads=engine.threads))
@@ -173,14 +174,15 @@ class _Maker:
         model, registry = Path(card.path), RegistryFile()
 
         async def start(on: Lane) -> Child:
-            plan = plan_for(on, registry.read(), model, name, card.paradigm, options)
-            return await Child.start(plan, directory)
+            engines = await asyncio.to_thread(registry.read)
+            return await Child.start(plan_for(on, engines, model, name, card.paradigm, options), directory)
 
-        used, child = await load_or_rescue(card, known_lanes(), lane, start, registry)
+        lanes = await asyncio.to_thread(known_lanes)  # may have to read a program that has changed
+        used, child = await load_or_rescue(card, lanes, lane, start, registry)
         at_once = options.slots if used.kind == "llama.cpp" else None
         return replace(child_endpoint(used, child, name), at_once=at_once), child
 
-    def _remote(self, wanted: Wanted, source: RemoteSource, card: ModelCard) -> Entry:
+    def _remote(self, wanted: WantedModel, source: RemoteSource, card: ModelCard) -> Entry:
         endpoint = Endpoint(
             lane="remote",
             kind="remote",
@@ -205,7 +207,7 @@ class _Maker:
             aliases=wanted.aliases,
         )
 
-    def _patience(self, wanted: Wanted) -> Patience:
+    def _patience(self, wanted: WantedModel) -> Patience:
         patience = Patience(queue=self._plan.settings.timeouts.queue or None)
         return patience if wanted.stall_timeout is None else replace(patience, stall=wanted.stall_timeout)
 
@@ -223,7 +225,7 @@ def child_endpoint(lane: Lane, child: Child, name: str) -> Endpoint:
     return Endpoint(lane=lane.name, kind=kind, base_url=f"{child.url}/v1", model=name, key=child.secret)
 
 
-def _listing(wanted: Wanted, card: ModelCard, lane: str) -> Listing:
+def _listing(wanted: WantedModel, card: ModelCard, lane: str) -> Listing:
     return Listing(
         name=wanted.name,
         created=int(time.time()),

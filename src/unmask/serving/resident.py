@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from unmask.errors import UnmaskError
-from unmask.gateway.config.entry import NOTHING_SAID
+from unmask.gateway.config.wanted import NOTHING_SAID
 from unmask.gateway.supervisor import Resident
 from unmask.params import GenerationParams
 from unmask.serving.diffusion_model import DiffusionModel
@@ -58,11 +58,12 @@ class NativeResident:
         self._defaults = defaults
         self._engine = engine
         self._loaded = loaded
+        self._closing = False
 
     @property
     def alive(self) -> bool:
         """Whether the engine takes requests."""
-        return self._engine.alive
+        return not self._closing and self._engine.alive
 
     @property
     def pid(self) -> None:
@@ -87,5 +88,6 @@ class NativeResident:
 
     async def close(self) -> None:
         """End the engine process."""
+        self._closing = True
         self._loaded.constraints.close()
         await self._engine.close()

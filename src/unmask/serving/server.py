@@ -75,7 +75,10 @@ def _listen(host: str, port: int) -> socket.socket:
 async def run_server(
     open_house: Callable[[], House], settings: ServerSettings, *, progress: Progress, announce: Announce
 ) -> None:
-    """Serve a house until SIGINT or SIGTERM; ``announce`` is called with it and a URL once requests are taken."""
+    """Serve a house until SIGINT or SIGTERM; ``announce`` is called with it and a URL once requests are taken.
+
+    Raises what opening and loading raise; interrupted meanwhile, ``KeyboardInterrupt`` or ``CancelledError``.
+    """
     configure_log()
     if settings.keys is not None:
         key_file.read(settings.keys)  # before the model loads: a broken one ends the server
@@ -85,8 +88,9 @@ async def run_server(
     ):
         this = asyncio.current_task()
         assert this is not None
-        _on_signal(this.cancel)
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # the loop would hear of it once all is downloaded
         house = open_house()
+        _on_signal(this.cancel)
         try:
             await house.preload(progress)
             url = _url(listener)

@@ -16,8 +16,8 @@ from unmask.gateway.config.appraisal import appraise
 from unmask.gateway.config.config import Config
 from unmask.gateway.config.effect import _TAKEN, without_effect
 from unmask.gateway.config.entries import entries
-from unmask.gateway.config.entry import Entry, LocalSource
 from unmask.gateway.config.side_by_side import side_by_side
+from unmask.gateway.config.wanted import LocalSource, WantedModel
 
 
 @pytest.fixture
@@ -43,8 +43,8 @@ def test_every_model_of_a_folder_is_judged_and_none_is_fatal(folder):
 
 
 def test_a_lane_that_is_asked_for_or_missing(folder):
-    entry = Entry(name="a", source=LocalSource(str(folder / "llama")))
-    forced = Entry(name="b", source=LocalSource(str(folder / "llama")), lane="unmask")
+    entry = WantedModel(name="a", source=LocalSource(str(folder / "llama")))
+    forced = WantedModel(name="b", source=LocalSource(str(folder / "llama")), lane="unmask")
     codes = [one.refusal.code for one in appraise([entry, forced], (OWN, missing(LLAMA_CPP)))]
     assert codes == ["lane_missing", "paradigm_mismatch"]
 
@@ -82,7 +82,7 @@ def test_what_says_something_is_not(folder, model, said):
 
 @pytest.mark.parametrize("kind", sorted(_TAKEN))
 def test_an_entry_that_says_nothing_suits_every_lane(kind):
-    assert without_effect(Entry(name="a", source=LocalSource("a")), kind) is None
+    assert without_effect(WantedModel(name="a", source=LocalSource("a")), kind) is None
 
 
 def test_a_model_elsewhere_needs_the_variable_of_its_key(folder):
@@ -103,7 +103,10 @@ def test_a_model_whose_disk_does_not_answer(folder, monkeypatch):
     monkeypatch.setattr(
         appraisal, "inspect_model", lambda model: (release.wait(20) if model == "dead" else None) or inspect(model)
     )
-    found = [Entry(name="dead", source=LocalSource("dead")), Entry(name="t", source=LocalSource("unmask-tiny"))]
+    found = [
+        WantedModel(name="dead", source=LocalSource("dead")),
+        WantedModel(name="t", source=LocalSource("unmask-tiny")),
+    ]
     begun = time.monotonic()
     dead, living = appraise(found, USUAL)
     release.set()

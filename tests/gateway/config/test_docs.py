@@ -16,10 +16,10 @@ from unmask.gateway.config.config import Config
 from unmask.gateway.config.defaults import PLAIN
 from unmask.gateway.config.document import MOST_DEPTH, MOST_VALUES
 from unmask.gateway.config.effect import _TAKEN
-from unmask.gateway.config.entry import Entry
 from unmask.gateway.config.folder import MOST_MODELS
 from unmask.gateway.config.reading import MOST_BYTES, read_config
 from unmask.gateway.config.schema import ConfigTable, ModelTable, ServiceClassTable
+from unmask.gateway.config.wanted import WantedModel
 from unmask.gateway.lane import LaneKind
 
 PAGE = (ROOT / "docs" / "config.md").read_text()
@@ -50,7 +50,7 @@ def test_documented_defaults_are_in_force(tmp_path):
     (entry,) = read_config(tmp_path / "x.yaml").models
     for keys, default, _ in model:
         for name in quoted(keys):
-            if default in ("true", "false") and name in {field.name for field in fields(Entry)}:
+            if default in ("true", "false") and name in {field.name for field in fields(WantedModel)}:
                 assert getattr(entry, name) is (default == "true"), name
     assert f"| `slots` | {entry.llama_cpp().slots} |" in PAGE
     assert f"{entry.llama_cpp().context} for llama.cpp" in PAGE

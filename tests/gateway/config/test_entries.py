@@ -11,8 +11,8 @@ from tests.gateway.config.files import config, refusal
 from unmask.errors import InvalidConfigError
 from unmask.gateway.config.config import Config
 from unmask.gateway.config.entries import entries
-from unmask.gateway.config.entry import LocalSource
 from unmask.gateway.config.folder import models_in
+from unmask.gateway.config.wanted import LocalSource
 
 
 def names(found):

@@ -14,9 +14,9 @@ from unmask.engine.options import EngineOptions
 from unmask.errors import InvalidConfigError
 from unmask.gateway.config.budget import MemoryBudget
 from unmask.gateway.config.config import Config
-from unmask.gateway.config.entry import LocalSource, RemoteSource
 from unmask.gateway.config.reading import read_config
 from unmask.gateway.config.schema import ENGINE_KEYS, RENAMED
+from unmask.gateway.config.wanted import LocalSource, RemoteSource
 from unmask.params import GenerationParams
 from unmask.service_class import ServiceClass
 

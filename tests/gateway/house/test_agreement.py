@@ -23,7 +23,7 @@ from unmask.errors import ModelLoadFailedError, UnmaskError
 from unmask.gateway import lanes as lanes_module
 from unmask.gateway.config.appraisal import appraise
 from unmask.gateway.config.config import Config
-from unmask.gateway.config.entry import Entry, LocalSource
+from unmask.gateway.config.wanted import LocalSource, WantedModel
 from unmask.gateway.lane import Lane
 from unmask.gateway.routing import Route, route
 from unmask.models.card import inspect_model
@@ -123,7 +123,7 @@ def inspected(path: str, wanted: str | None) -> str:
 
 
 async def agree(pool, drawn, lanes, spawning) -> None:
-    entries = [Entry(name=name, source=LocalSource(pool[name]), lane=wanted) for name, wanted in drawn.items()]
+    entries = [WantedModel(name=name, source=LocalSource(pool[name]), lane=wanted) for name, wanted in drawn.items()]
     routes = {name: route(inspect_model(pool[name]), lanes, wanted) for name, wanted in drawn.items()}
     means = {name: found.lane.name if isinstance(found, Route) else found.code for name, found in routes.items()}
     assert {one.entry.name: one.found for one in appraise(entries, lanes)} == routes

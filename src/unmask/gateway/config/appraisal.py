@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 from unmask.errors import InvalidCheckpointError, LaneMissingError
 from unmask.gateway.config.effect import without_effect
-from unmask.gateway.config.entry import Entry, RemoteSource
 from unmask.gateway.config.side_by_side import side_by_side
+from unmask.gateway.config.wanted import RemoteSource, WantedModel
 from unmask.gateway.lane import Lane
 from unmask.gateway.routing import Route, route
-from unmask.models.card import ModelCard, Refusal, inspect_model
+from unmask.models.card import ModelCard, inspect_model
+from unmask.refusal import Refusal
 
 SECONDS = 20.0  # that reading the headers of one model may take
 
@@ -23,7 +24,7 @@ REMOTE = Lane(name="remote", kind="remote", formats=frozenset(), architectures={
 class Appraisal:
     """``found`` is where ``entry`` goes, or what an engine, or the configuration, has against it."""
 
-    entry: Entry
+    entry: WantedModel
     card: ModelCard
     found: Route | Refusal
 
@@ -39,7 +40,7 @@ class Appraisal:
 
 
 def appraise(
-    entries: Sequence[Entry], lanes: Sequence[Lane], *, environment: Mapping[str, str] = os.environ
+    entries: Sequence[WantedModel], lanes: Sequence[Lane], *, environment: Mapping[str, str] = os.environ
 ) -> list[Appraisal]:
     """One appraisal of each entry, in their order. Raises nothing: what is wrong with one is its ``refusal``.
 
@@ -56,14 +57,14 @@ def appraise(
     ]
 
 
-def _local(entry: Entry, card: ModelCard, lanes: Sequence[Lane]) -> Appraisal:
+def _local(entry: WantedModel, card: ModelCard, lanes: Sequence[Lane]) -> Appraisal:
     found = route(card, lanes, entry.lane)
     if isinstance(found, Route):
         found = without_effect(entry, found.lane.kind) or found
     return Appraisal(entry, card, found)
 
 
-def _remote(entry: Entry, source: RemoteSource, environment: Mapping[str, str]) -> Appraisal:
+def _remote(entry: WantedModel, source: RemoteSource, environment: Mapping[str, str]) -> Appraisal:
     card = ModelCard(
         model=source.url,
         name=source.model,
@@ -76,7 +77,7 @@ def _remote(entry: Entry, source: RemoteSource, environment: Mapping[str, str]) 
     return Appraisal(entry, card, without_effect(entry, "remote") or Route(REMOTE))
 
 
-def _keyless(entry: Entry, variable: str) -> Refusal:
+def _keyless(entry: WantedModel, variable: str) -> Refusal:
     return Refusal(
         LaneMissingError.code,
         f"The key of the model '{entry.name}' is not there: the environment variable {variable} is not set.",
@@ -84,11 +85,11 @@ def _keyless(entry: Entry, variable: str) -> Refusal:
     )
 
 
-def _card(entry: Entry) -> ModelCard:
+def _card(entry: WantedModel) -> ModelCard:
     return inspect_model(_model(entry))
 
 
-def _late(entry: Entry) -> ModelCard:
+def _late(entry: WantedModel) -> ModelCard:
     refusal = Refusal(
         InvalidCheckpointError.code,
         f"The headers of '{_model(entry)}' were not read within {SECONDS:g} s.",
@@ -97,6 +98,6 @@ def _late(entry: Entry) -> ModelCard:
     return ModelCard(model=_model(entry), served=False, refusal=refusal)
 
 
-def _model(entry: Entry) -> str:
+def _model(entry: WantedModel) -> str:
     assert not isinstance(entry.source, RemoteSource)
     return entry.source.model

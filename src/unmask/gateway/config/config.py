@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from unmask.gateway.config.budget import MemoryBudget
-from unmask.gateway.config.entry import Entry
+from unmask.gateway.config.wanted import WantedModel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,12 +15,12 @@ class Config:
 
     ``path``: the file. ``models``: those that it names, in its order. ``models_dir``: a folder all of whose models are
     served too. ``memory_budget``, ``max_models``: what loaded models may take together, and how many may be loaded;
-    None is no limit of one's own. ``idle_seconds``, ``load_timeout``: as in ``Entry``, for models that say nothing.
-    ``log_dir``: where engines that run as children write their logs.
+    None is no limit of one's own. ``idle_seconds``, ``load_timeout``: as in ``WantedModel``, for models that say
+    nothing. ``log_dir``: where engines that run as children write their logs.
     """
 
     path: Path | None = None
-    models: tuple[Entry, ...] = ()
+    models: tuple[WantedModel, ...] = ()
     models_dir: Path | None = None
     memory_budget: MemoryBudget | None = None
     max_models: int | None = None

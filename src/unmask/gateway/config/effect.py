@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from unmask.errors import InvalidConfigError
 from unmask.gateway.config.defaults import DECODING
-from unmask.gateway.config.entry import Entry
+from unmask.gateway.config.wanted import WantedModel
 from unmask.gateway.lane import LaneKind
-from unmask.models.card import Refusal
+from unmask.refusal import Refusal
 
 _LOCAL = frozenset({"context", "threads"})
 _PLAIN = ("context", "threads", "slots", "gpu_layers", "stall_timeout")
@@ -22,7 +22,7 @@ _TAKEN: Mapping[LaneKind, frozenset[str]] = {
 }
 
 
-def without_effect(entry: Entry, kind: LaneKind) -> Refusal | None:
+def without_effect(entry: WantedModel, kind: LaneKind) -> Refusal | None:
     """Why ``entry`` is not served by a lane of this ``kind`` as it stands; None if all that it says has an effect."""
     taken = _TAKEN[kind]
     idle = [name for name in _said(entry) if name.partition(" ")[0] not in taken]
@@ -37,7 +37,7 @@ def without_effect(entry: Entry, kind: LaneKind) -> Refusal | None:
     )
 
 
-def _said(entry: Entry) -> list[str]:
+def _said(entry: WantedModel) -> list[str]:
     """What the entry says, as the groups of ``_TAKEN``; after a space the very option."""
     found = [name for name in _PLAIN if getattr(entry, name) is not None]
     found += ["lora"] if entry.lora else []

@@ -8,14 +8,14 @@ from dataclasses import replace
 
 from unmask.checkpoints.directory import EMBEDDED_MODEL, name_of
 from unmask.gateway.config.config import Config
-from unmask.gateway.config.entry import Entry, LocalSource
 from unmask.gateway.config.folder import models_in
 from unmask.gateway.config.names import check_names
+from unmask.gateway.config.wanted import LocalSource, WantedModel
 
 COMMAND_LINE = "the command line"  # where an entry comes from
 
 
-def entries(config: Config, models: Sequence[str] = ()) -> list[Entry]:
+def entries(config: Config, models: Sequence[str] = ()) -> list[WantedModel]:
     """Those of the command line, ``models``, come first, then those of the file, then what is in its folder besides.
 
     A name of the configuration among ``models`` means that one, and puts it here; anything else is a path, a hub id or
@@ -37,8 +37,8 @@ def entries(config: Config, models: Sequence[str] = ()) -> list[Entry]:
     return found
 
 
-def _given(model: str, config: Config) -> Entry:
-    return Entry(
+def _given(model: str, config: Config) -> WantedModel:
+    return WantedModel(
         name=name_of(model),
         source=LocalSource(model),
         origin=COMMAND_LINE,
@@ -47,13 +47,13 @@ def _given(model: str, config: Config) -> Entry:
     )
 
 
-def _in_folder(config: Config, others: Sequence[Entry]) -> list[Entry]:
+def _in_folder(config: Config, others: Sequence[WantedModel]) -> list[WantedModel]:
     """The models in the folder, but for those that are served already, on terms of their own."""
     if config.models_dir is None:
         return []
     served = {_real(entry.source.model) for entry in others if isinstance(entry.source, LocalSource)}
     return [
-        Entry(
+        WantedModel(
             name=name,
             source=LocalSource(str(path)),
             origin=str(config.models_dir),

@@ -17,10 +17,10 @@ from unmask.errors import InvalidValueError
 from unmask.gateway.config.config import Config
 from unmask.gateway.config.defaults import PLAIN
 from unmask.gateway.config.document import Document, check_bounds
-from unmask.gateway.config.entry import NOTHING_SAID, Entry, LocalSource, RemoteSource
 from unmask.gateway.config.faults import fault_of
 from unmask.gateway.config.names import check_names
 from unmask.gateway.config.schema import ENGINE_KEYS, RENAMED, ConfigTable, DefaultsTable
+from unmask.gateway.config.wanted import NOTHING_SAID, LocalSource, RemoteSource, WantedModel
 from unmask.params import GenerationParams
 from unmask.service_class import ServiceClass
 
@@ -54,8 +54,8 @@ def make_config(document: Document, directory: Path) -> Config:
 
 def _entry(
     document: Document, name: str, said: Any, directory: Path, idle: float | None, load_timeout: float | None
-) -> Entry:
-    entry = Entry(
+) -> WantedModel:
+    entry = WantedModel(
         name=name,
         source=_source(said, directory),
         aliases=tuple(said.aliases or ()),
@@ -130,7 +130,7 @@ def _engine(said: Any, directory: Path) -> Mapping[str, Any]:
     return found
 
 
-def _check_engine(document: Document, entry: Entry) -> None:
+def _check_engine(document: Document, entry: WantedModel) -> None:
     """Raise what our own engine would say of its options, at their place in the file."""
     if not isinstance(entry.source, LocalSource):
         return

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from unmask.errors import InvalidConfigError
-from unmask.gateway.config.entry import Entry, LocalSource
+from unmask.gateway.config.wanted import LocalSource, WantedModel
 
 
-def check_names(entries: Iterable[Entry]) -> None:
+def check_names(entries: Iterable[WantedModel]) -> None:
     """Raises ``InvalidConfigError``, naming both, for two models with the same name, alias, or adapter's name."""
-    owners: dict[str, Entry] = {}
+    owners: dict[str, WantedModel] = {}
     for entry in entries:
         for name in entry.names:
             owner = owners.setdefault(name, entry)
@@ -24,6 +24,6 @@ def check_names(entries: Iterable[Entry]) -> None:
                 )
 
 
-def _told(entry: Entry) -> str:
+def _told(entry: WantedModel) -> str:
     source = entry.source.model if isinstance(entry.source, LocalSource) else entry.source.url
     return f"'{entry.name}' ({source}; {entry.origin})" if entry.origin else f"'{entry.name}' ({source})"

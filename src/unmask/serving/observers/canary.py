@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 import structlog
 
@@ -18,12 +18,17 @@ from unmask.serving.model import Model
 _log = structlog.get_logger()
 
 
-async def canary_of(model: Model, masks: Collection[str] = ()) -> CanaryVerdict | None:
-    """What a few prompts show of ``model``, told in the log unless all is well; None if it was too slow to tell.
+async def canary_of(
+    model: Model, masks: Collection[str] = (), *, there: Callable[[], bool] = lambda: True
+) -> CanaryVerdict | None:
+    """What a few prompts show of ``model``, told in the log unless all is well; None if it was too slow to tell, or is
+    not ``there`` any more: its last answers are then errors, and say nothing of it.
 
     ``masks``: texts of its own mask tokens.
     """
     verdict = await ask_canary(_Asker(model), conversations=model.has_template, masks=masks)
+    if not there():
+        return None
     if verdict is not None and verdict.status != "ok":
         _log.warning("canary", model=model.name, status=verdict.status, reasons=verdict.reasons)
     return verdict

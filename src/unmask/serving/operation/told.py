@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from unmask.gateway.model_state import ModelState
-from unmask.models.card import Refusal
+from unmask.refusal import Refusal
 from unmask.serving.entry import Entry
 from unmask.serving.house import House
 from unmask.serving.operation.wire import ModelTold, WhyNot

@@ -106,5 +106,4 @@ async def _nothing(body: wire.AnswerRequest, models: RequestModels, line: MakeLi
         house.keep(name, 0)
         return json_response(Head.new(body.model or name, line).write(done=True, done_reason="unload"))
     model = await _find(body, models)
-    house.check_ready()
     return json_response(Head.new(body.model or model.name, line).write(done=True, done_reason="load"))

@@ -15,7 +15,7 @@ from unmask.serving.dialects.openai_common.envelope import ErrorEnvelope
 from unmask.serving.dialects.openai_common.messages import parse_messages
 from unmask.serving.dialects.vllm_tokenizer.wire import DetokenizeRequest, Text, TokenizeRequest, Tokens
 from unmask.serving.diffusion_model import DiffusionModel
-from unmask.serving.models import Models
+from unmask.serving.models import Models, RequestModels
 from unmask.serving.security.needs import needs
 
 router = APIRouter(route_class=JsonRoute)
@@ -25,19 +25,29 @@ router = APIRouter(route_class=JsonRoute)
 @needs("models")
 async def tokenize(body: TokenizeRequest, models: Models) -> Response:
     """The ids of a text, or of a conversation as the chat endpoint would see it."""
-    model = (await models.find(body.model)).ours("/tokenize")
+    _check(body)
+    model = await _ours(models, body.model, "/tokenize")
     ids = await _encode(body, model)
     pieces = await asyncio.to_thread(model.tokenizer.pieces, ids) if body.return_token_strs else None
     return json_response(Tokens(len(ids), model.engine.model.context_length, ids, pieces))
 
 
-async def _encode(body: TokenizeRequest, model: DiffusionModel) -> list[int]:
+async def _ours(models: RequestModels, name: str | None, what: str) -> DiffusionModel:
+    """The model called ``name``, which is not loaded where another engine than ours would have to say ``what``."""
+    models.house.check_ours(name, what)
+    return (await models.find(name)).ours(what)
+
+
+def _check(body: TokenizeRequest) -> None:
     if (body.prompt is None) == (body.messages is None):
         raise InvalidValueError("Give either 'prompt' or 'messages'.", param="prompt")
+    if body.prompt is None and body.add_special_tokens:
+        raise InvalidValueError("The chat template sets special tokens itself.", param="add_special_tokens")
+
+
+async def _encode(body: TokenizeRequest, model: DiffusionModel) -> list[int]:
     if body.prompt is not None:
         return (await model.encode_texts([body.prompt], add_begin=body.add_special_tokens is not False))[0]
-    if body.add_special_tokens:
-        raise InvalidValueError("The chat template sets special tokens itself.", param="add_special_tokens")
     return await model.encode_messages(parse_messages(body.messages or []))
 
 
@@ -45,7 +55,7 @@ async def _encode(body: TokenizeRequest, model: DiffusionModel) -> list[int]:
 @needs("models")
 async def detokenize(body: DetokenizeRequest, models: Models) -> Response:
     """The text of ids, special tokens shown."""
-    model = (await models.find(body.model)).ours("/detokenize")
+    model = await _ours(models, body.model, "/detokenize")
     model.check_length(body.tokens, "tokens")
     size = model.tokenizer.size
     for position, index in enumerate(body.tokens):
@@ -58,7 +68,7 @@ async def detokenize(body: DetokenizeRequest, models: Models) -> Response:
 @needs("models")
 async def tokenizer_info(models: Models) -> dict[str, Any]:
     """The checkpoint's tokenizer configuration, chat template included."""
-    model = (await models.find(None)).ours("/tokenizer_info")
+    model = await _ours(models, None, "/tokenizer_info")
     return {
         "tokenizer_class": "PreTrainedTokenizerFast",
         **model.tokenizer.config,

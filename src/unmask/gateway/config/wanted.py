@@ -35,7 +35,7 @@ class RemoteSource:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class WantedModel:
     """A model as the server is told of it; nothing of it has been read yet.
 
     ``name`` and ``aliases`` are unique among all entries, and so are ``NAME:ADAPTER`` for the adapters of ``lora``
