@@ -1,4 +1,4 @@
-"""``unmask serve``: one model behind an OpenAI-compatible server."""
+"""``unmask serve``: models behind one server."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 Models = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[MODEL]...",
+        metavar="MODEL",
         help="Directories, GGUF files, hub ids (org/name), the embedded model's name, or names of --config; "
         "without any, UNMASK_MODEL.",
         autocompletion=complete_models,
     ),
 ]
 
+_MOST_NAMED = 8
 _CHAT = ("chat/completions", '{"messages": [{"role": "user", "content": "What is 7 + 8?"}]}')
 _TEXT = ("completions", '{"prompt": "7 + 8 =", "max_tokens": 32}')
 
@@ -142,9 +143,25 @@ def _announce(house: House, url: str, *, secured: bool) -> None:
     adapted = ", ".join(listing.name for listing in others if listing.parent)
     if adapted:
         typer.echo(f"With its adapters it is also {adapted}.", err=True)
+    _announce_others(house, first.name)
     typer.echo(f"Base URL: {url}/v1 for OpenAI's clients; {url} for Anthropic's, Ollama's, and browsers", err=True)
     endpoint, body = _CHAT if "tools" in first.capabilities else _TEXT
     typer.echo(f"Try: curl {url}/v1/{endpoint} {key}-H 'content-type: application/json' -d '{body}'", err=True)
+
+
+def _announce_others(house: House, first: str) -> None:
+    """What requests may name besides the ``first``, and what is not served."""
+    others = [entry.name for entry in house.entries if entry.name != first]
+    if others:
+        typer.echo(f"And, loaded when asked for: {_some(others)}", err=True)
+    if house.refused:
+        typer.echo(f"Not served, 'unmask ps' says why: {_some(list(house.refused))}", err=True)
+
+
+def _some(names: list[str]) -> str:
+    """The first of ``names``, which may be a thousand, and how many more there are."""
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more
 
 
 def _is_loopback(host: str) -> bool:
