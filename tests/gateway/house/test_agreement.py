@@ -25,6 +25,7 @@ from unmask.gateway.config.appraisal import appraise
 from unmask.gateway.config.config import Config
 from unmask.gateway.config.entry import Entry, LocalSource
 from unmask.gateway.lane import Lane
+from unmask.gateway.llama_cpp import xllamacpp_plan
 from unmask.gateway.routing import Route, route
 from unmask.models.card import inspect_model
 from unmask.serving import native_entry, opening
@@ -83,10 +84,15 @@ class Spawning:
         self.seen: list[tuple[str, str]] = []
         patch.setattr(native_entry.ProcessEngine, "launch", self._ours)
         patch.setattr(opening.Child, "start", self._child)
+        patch.setattr(opening, "plan_for", self._plan)  # the drawn engines are in no registry
 
     async def _ours(self, options, progress):
         self.seen.append(("unmask", options.model))
         raise ModelLoadFailedError("Started.")
+
+    @staticmethod
+    def _plan(lane, registry, model, name, paradigm, options):
+        return xllamacpp_plan(model, name, options)
 
     async def _child(self, plan, directory):
         command = plan.command(1)
