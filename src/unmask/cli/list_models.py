@@ -89,7 +89,7 @@ def _state(appraisal: Appraisal, states: Mapping[str, str]) -> str:
 def _table(rows: list[dict[str, Any]]) -> str:
     """Aligned columns, and below them a line for each model that is refused."""
     from unmask.cli.sizes import size
-    from unmask.shown import cut, printable
+    from unmask.shown import printable
 
     cells: list[tuple[str, ...]] = [_HEAD]
     for row in rows:
@@ -106,5 +106,5 @@ def _table(rows: list[dict[str, Any]]) -> str:
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
     refused = [row for row in rows if row["refusal"] is not None]
-    lines += [printable(f"{row['name']}: {cut(row['refusal'].message)} [{row['refusal'].code}]") for row in refused]
+    lines += [printable(f"{row['name']}: {row['refusal'].message} [{row['refusal'].code}]") for row in refused]
     return "\n".join(lines)

@@ -65,7 +65,9 @@ class LaneResident:
 
     async def close(self) -> None:
         """End the child, which is not asked first if it hangs; its requests end with an error."""
-        self._model.end(EngineUnavailableError("The engine was closed."))
+        self._model.end(
+            EngineUnavailableError("The engine was stopped.", hint="Ask again: a server loads the model anew.")
+        )
         await self._upstream.close()
         if self._child is not None:
             await self._child.close(0 if self._model.hung else GRACE_SECONDS)
