@@ -65,6 +65,7 @@ class Metrics:
 
     def _declare_requests(self) -> None:
         self._ends = Counter("unmask_requests", "Requests ended.", ["finish"], registry=self._registry)
+        self._usage = Counter("unmask_usage_tokens", "Tokens of answers.", ["kind"], registry=self._registry)
         self._forwards = self._counter("unmask_forwards", "Forwards that ended requests took part in.")
         self._blocks = self._counter("unmask_blocks_committed", "Blocks of finished requests.")
         self._discarded = self._counter("unmask_tokens_discarded", "Committed tokens that are in no finished answer.")
@@ -113,9 +114,11 @@ class Metrics:
             self._counters[name].inc(read(report.stats) - read(self._last))
         self._last = report.stats
 
-    def finished(self, finish: FinishReason, stats: RequestStats, tokens: int) -> None:
-        """A request came to its end with ``tokens`` completion tokens."""
+    def finished(self, finish: FinishReason, stats: RequestStats, prompt: int, tokens: int) -> None:
+        """A request came to its end with ``prompt`` tokens and ``tokens`` completion tokens."""
         self._ends.labels(finish).inc()
+        self._usage.labels("prompt").inc(prompt)
+        self._usage.labels("completion").inc(tokens)
         self._queue.observe(stats.queued)
         self._total.observe(stats.total)
         if stats.first_block is not None:

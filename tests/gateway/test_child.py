@@ -58,7 +58,7 @@ async def test_a_slow_start_is_waited_for(fake, directory):
 @pytest.mark.parametrize("fault", [("--deaf",), ("--loading", "1000")])
 async def test_a_child_that_is_not_ready_in_time_is_ended(fault, fake, directory, mark):
     begun = time.monotonic()
-    with pytest.raises(ModelLoadTimeoutError, match=r"not ready within 0\.7 s\. It last said: still at it"):
+    with pytest.raises(ModelLoadTimeoutError, match=r"not ready within 0\.7 s\. It last said: 'still at it'\."):
         await Child.start(fake("--say", "still at it", *fault, start_seconds=0.7), directory)
     assert time.monotonic() - begun < 5
     assert nothing_left(mark, 0)
@@ -108,7 +108,7 @@ async def test_a_name_that_no_program_can_be_given(fake, directory, mark):
         (["--signal", "9"], ModelLoadFailedError, "was killed"),
         (["--signal", "4"], ModelLoadFailedError, "CPU instruction"),
         (["--exit", "132"], ModelLoadFailedError, "CPU instruction"),
-        (["--say", "Ouch", "--exit", "3"], ModelLoadFailedError, "(exit code 3). It last said: Ouch"),
+        (["--say", "Ouch", "--exit", "3"], ModelLoadFailedError, "(exit code 3). It last said: 'Ouch'."),
         (["--unable"], ModelUnsupportedEngineError, "cannot write text"),
         (["--mute"], ModelLoadFailedError, "with no token"),
     ],

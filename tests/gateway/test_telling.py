@@ -110,7 +110,7 @@ def test_what_was_said_long_before_explains_nothing(monkeypatch):
 def test_what_a_status_means(status, words):
     error = explain_end(status, "m", EngineCrashedError, None, "Ouch")
     assert words in error.message
-    assert error.message.endswith("It last said: Ouch")
+    assert error.message.endswith("It last said: 'Ouch'.")
     assert error.hint
     assert error.code == "engine_crashed"
 

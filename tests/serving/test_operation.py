@@ -12,6 +12,7 @@ from pathlib import Path
 import aiohttp
 import psutil
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.serving.fakes import LoadedEntry, ScriptedEngine, SlowEntry, listening, until
 from tests.serving.processes import UNMASK, Server, environment, serve
@@ -94,10 +95,11 @@ async def test_the_verbs(live, client):
     body = BODIES[CHAT] | {"model": "t", "stream": False}
     assert (await ask(live.url, CHAT, body, **{"x-request-id": "why"}))[0] == 200
     listed = unmask(live, "ps").stdout.splitlines()
-    assert [line.split()[:2] for line in listed] == [
+    assert [line.split()[:2] for line in listed[:4]] == [
         ["NAME", "STATE"], ["tiny", "ready"], [CHILD, "absent"], ["broken", "refused"],
     ]  # fmt: skip
-    assert "[checkpoint_not_found]" in listed[3]
+    assert listed[4].startswith("broken: ")
+    assert listed[4].endswith("[checkpoint_not_found]")
     assert json.loads(unmask(live, "ps", "--json").stdout)["models"][0]["aliases"] == ["t"]
     for chosen in ("why", "--last"):
         told = dict(line.split("  ", 1) for line in unmask(live, "why", chosen).stdout.splitlines())
@@ -110,6 +112,26 @@ async def test_the_verbs(live, client):
     no_log = unmask(live, "logs", "tiny")
     assert no_log.returncode == 1
     assert "[not_served]" in no_log.stderr
+
+
+async def test_the_server_says_what_else_it_has(live):
+    assert f"And, loaded when asked for: {CHILD}\n" in live.log
+    assert "Not served, 'unmask ps' says why: broken\n" in live.log
+
+
+async def test_the_tokens_of_a_child_are_counted(live):
+    async def counted() -> dict[str, float]:
+        async with aiohttp.ClientSession(live.url) as http, http.get("/metrics") as response:
+            families = text_string_to_metric_families(await response.text())
+            samples = [sample for family in families for sample in family.samples]
+        found = (sample for sample in samples if sample.labels.get("model") == CHILD)
+        return {sample.labels["kind"]: sample.value for sample in found if sample.name == "unmask_usage_tokens_total"}
+
+    before = await counted()
+    _, answer = await ask(live.url, CHAT, BODIES[CHAT] | {"model": CHILD, "stream": False})
+    after, usage = await counted(), answer["usage"]
+    assert after["prompt"] - before.get("prompt", 0) == usage["prompt_tokens"] > 0
+    assert after["completion"] - before.get("completion", 0) == usage["completion_tokens"] > 0
 
 
 async def test_a_log_is_followed(live):

@@ -21,7 +21,7 @@ from unmask.cli.stop import stop
 from unmask.cli.why import why
 
 app = typer.Typer(
-    help="Serve diffusion language models.",
+    help="Serve diffusion language models, and others through the engines that can.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
@@ -49,4 +49,4 @@ def _root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Serve diffusion language models."""
+    """Serve diffusion language models, and others through the engines that can."""

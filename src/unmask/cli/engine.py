@@ -184,8 +184,11 @@ def _check_free(name: str) -> None:
 
 def _known(engine: Engine | None, name: str) -> Engine:
     from unmask.errors import UnknownLaneError
+    from unmask.gateway.engine_registry import RESERVED
     from unmask.shown import shown
 
+    if name in RESERVED:
+        raise UnknownLaneError(f"The engine '{name}' comes with Unmask; it is neither probed nor removed.")
     if engine is None:
         raise UnknownLaneError(f"No engine called {shown(name)} was added.", hint="'unmask engine list' names them.")
     return engine

@@ -95,7 +95,7 @@ def _table(rows: list[dict[str, Any]]) -> str:
     """Aligned columns, and below them a line for each model that is refused."""
     from unmask.cli.sizes import size
     from unmask.cli.tables import columns
-    from unmask.shown import cut, printable
+    from unmask.shown import printable
 
     cells = [
         (
@@ -110,5 +110,5 @@ def _table(rows: list[dict[str, Any]]) -> str:
         for row in rows
     ]
     refused = [row for row in rows if row["refusal"] is not None]
-    why = [printable(f"{row['name']}: {cut(row['refusal'].message)} [{row['refusal'].code}]") for row in refused]
+    why = [printable(f"{row['name']}: {row['refusal'].message} [{row['refusal'].code}]") for row in refused]
     return "\n".join([columns(_HEAD, cells), *why])

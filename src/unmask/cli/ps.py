@@ -9,7 +9,7 @@ import typer
 
 from unmask.cli import options, server_options
 
-_HEAD = ("NAME", "STATE", "LANE", "USERS", "WAITING", "SIZE", "GOES", "NOTE")
+_HEAD = ("NAME", "STATE", "LANE", "USERS", "WAITING", "SIZE", "GOES")
 
 
 def ps(
@@ -22,19 +22,22 @@ def ps(
 
     from unmask.cli.server_client import ServerClient
     from unmask.cli.tables import columns
+    from unmask.shown import printable
 
     models = ServerClient(url, api_key).models()
     now = time.time()
-    rows = [_row(model, now) for model in models]
-    typer.echo(msgspec.json.encode({"models": models}).decode() if json else columns(_HEAD, rows))
+    if json:
+        typer.echo(msgspec.json.encode({"models": models}).decode())
+        return
+    notes = [f"{model['name']}: {note}" for model in models if (note := _note(model, now))]
+    typer.echo("\n".join([columns(_HEAD, [_row(model, now) for model in models]), *map(printable, notes)]))
 
 
 def _row(model: dict[str, Any], now: float) -> list[str | None]:
     from unmask.cli.sizes import size
 
     if model["state"] == "refused":
-        why = model["why_not"]
-        return [model["name"], "refused", "", "", "", "", "", f"{why['message']} [{why['code']}]"]
+        return [model["name"], "refused", "", "", "", "", ""]
     return [
         model["name"],
         _state(model),
@@ -43,7 +46,6 @@ def _row(model: dict[str, Any], now: float) -> list[str | None]:
         str(model["waiting"]),
         size(model["size"] or None),
         _goes(model, now),
-        _failure(model, now),
     ]
 
 
@@ -63,7 +65,13 @@ def _goes(model: dict[str, Any], now: float) -> str:
     return "never" if model["pinned"] else "if its room is needed"
 
 
-def _failure(model: dict[str, Any], now: float) -> str:
-    """What it failed with the last time, and when it is tried again."""
-    again = model["retry_at"] or now
-    return (model["failure"] or "") + (f" (again in {again - now:.0f} s)" if again > now else "")
+def _note(model: dict[str, Any], now: float) -> str:
+    """Why it is refused; or what it failed with the last time, and when it is tried again."""
+    if model["state"] == "refused":
+        why = model["why_not"]
+        return f"{why['message']} [{why['code']}]"
+    if not model["failure"]:
+        return ""
+    seconds = (model["retry_at"] or now) - now
+    again = f" It is tried again in {seconds:.0f} s." if seconds > 0 else ""
+    return f"it last failed: {model['failure']}{again}"

@@ -1,4 +1,4 @@
-"""``unmask serve``: one model behind an OpenAI-compatible server."""
+"""``unmask serve``: models behind one server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Models = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[MODEL]...",
+        metavar="MODEL",
         help="Directories, GGUF files, hub ids (org/name), the embedded model's name, or names of --config; "
         "without any, UNMASK_MODEL.",
         autocompletion=complete_models,

@@ -102,7 +102,10 @@ class ProcessEngine(EngineClient):
 
     async def close(self) -> None:
         """Ask the process to end, then make sure that it does."""
-        self.end(self._refusal or EngineUnavailableError("The engine was closed."))
+        self.end(
+            self._refusal
+            or EngineUnavailableError("The engine was stopped.", hint="Ask again: a server loads the model anew.")
+        )
         self._send(wire.Shutdown())
         self._writer.close()
         try:

@@ -106,7 +106,7 @@ class Child:
 
     def _late(self) -> ModelLoadTimeoutError:
         said = self.telling_line()
-        words = f"It last said: {cut(said)}" if said else "It said nothing."
+        words = f"It last said: '{cut(said)}'." if said else "It said nothing."
         return ModelLoadTimeoutError(
             f"The engine of model '{self.plan.name}' was not ready within {self.plan.start_seconds:g} s. {words}",
             hint="Give it more time, or a smaller model.",

@@ -35,6 +35,8 @@ def probe(kind: EngineKind, program: Path) -> tuple[EngineKind, Probed]:
 
     Raises ``EngineUnusableError``: it is none, or it does not run here.
     """
+    if not program.exists():
+        raise EngineUnusableError(f"There is no {program}.", hint="Give the path of the program.")
     if not program.is_file() or not os.access(program, os.X_OK):
         raise EngineUnusableError(f"{program} is no program that may be run.", hint="Give the path of the program.")
     if kind in ("sglang", "vllm"):

@@ -60,7 +60,8 @@ class Room:
         return InsufficientMemoryError(
             f"Model '{model.name}' needs {_gib(model.size_bytes)} of memory; all models together may take "
             f"{_gib(int(self._bytes))}{less}.",
-            hint="Allow models more memory, or take a smaller model.",
+            hint="Allow models more memory ('memory_budget' of the configuration), or less to this one: a smaller "
+            "file, or less context (our own engine: 'kv_tokens', llama.cpp: 'context' and 'slots').",
             param="model",
         )
 

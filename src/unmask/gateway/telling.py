@@ -198,5 +198,5 @@ def explain_end(status: int, model: str, kind: type[UnmaskError], clue: str | No
     if told is not None:
         return told
     how, hint = explain_signal(status) or (f"ended by itself (exit code {status})", "Its log may tell why.")
-    words = f" It last said: {printable(cut(last))}" if last else ""
+    words = f" It last said: '{printable(cut(last))}'." if last else ""
     return kind(f"The engine of model '{model}' {how}.{words}", hint=hint)

@@ -134,7 +134,7 @@ class CountedAdmission(Admission):
         if delta.answer is not None:
             del self._unfinished[number]
             ended = delta.answer.completion
-            self._metrics.finished(ended.finish_reason, delta.stats, ended.completion_tokens)
+            self._metrics.finished(ended.finish_reason, delta.stats, ended.prompt_tokens, ended.completion_tokens)
             current_ledger().ended(ended.finish_reason, ended.prompt_tokens, ended.completion_tokens)
             self._places.finished()
         return number, delta

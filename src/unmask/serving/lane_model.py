@@ -21,6 +21,7 @@ from unmask.params import GenerationParams
 from unmask.serving.admission import Admission, CountedAdmission
 from unmask.serving.diffusion_model import DiffusionModel
 from unmask.serving.ledger import current_ledger
+from unmask.serving.length import no_room
 from unmask.serving.model import not_ours
 from unmask.serving.places import Places
 from unmask.terms import Timeouts
@@ -72,7 +73,26 @@ class LaneModel:
     async def admit_chat(self, chat: Chat, tenant: str) -> Admission:
         """``chat``, checked. Raises what ``Upstream.chat`` raises, and ``InvalidValueError`` for too many copies."""
         self.places.check(chat.copies, "n")
-        return self._admit(self._upstream.chat(replace(chat, params=self._bound(chat.params))))
+        chat = await self._within(replace(chat, params=self._bound(chat.params)))
+        return self._admit(self._upstream.chat(chat))
+
+    async def _within(self, chat: Chat) -> Chat:
+        """``chat`` within the context that the client wants, where the engine's is larger and it counts the prompt.
+
+        Raises ``ContextLengthError`` if that leaves no room, and what ``Upstream.count`` raises.
+        """
+        wanted = None if chat.length is None else chat.length.context
+        whole = self._upstream.endpoint.context_length
+        if wanted is None or (whole is not None and wanted >= whole):
+            return chat
+        plain = replace(chat, length=None)
+        prompt_tokens = await self._upstream.count(plain)
+        if prompt_tokens is None:
+            return chat
+        room = wanted - prompt_tokens
+        if room < 1:
+            raise no_room(prompt_tokens, wanted)
+        return replace(plain, params=replace(chat.params, max_tokens=min(chat.params.max_tokens or room, room)))
 
     async def admit_texts(self, asked: Continuation, tenant: str) -> Admission:
         """``asked``, checked, in the same way."""

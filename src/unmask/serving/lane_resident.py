@@ -69,7 +69,9 @@ class LaneResident:
     async def close(self) -> None:
         """End the child, which is not asked first if it hangs; its requests end with an error."""
         self._closing = True
-        self._model.end(EngineUnavailableError("The engine was closed."))
+        self._model.end(
+            EngineUnavailableError("The engine was stopped.", hint="Ask again: a server loads the model anew.")
+        )
         try:
             await self._upstream.close()
         finally:

@@ -21,13 +21,18 @@ def fit(params: GenerationParams, length: Length | None, prompt_tokens: int, mod
     room = limit - prompt_tokens
     if room < 1:
         if limit < model.context_length:
-            raise ContextLengthError(
-                f"{prompt_tokens} prompt tokens leave no room for an answer in 'context', which is {limit}.",
-                hint="Shorten the prompt, or leave 'context' out.",
-                param="context",
-            )
+            raise no_room(prompt_tokens, limit)
         return params
     asked = params.max_tokens
     if asked is None:
         asked = room if length.all else model.max_tokens
     return replace(params, max_tokens=min(asked, room))
+
+
+def no_room(prompt_tokens: int, context: int) -> ContextLengthError:
+    """The error of a prompt that fills the ``context`` that the client wants."""
+    return ContextLengthError(
+        f"{prompt_tokens} prompt tokens leave no room for an answer in 'context', which is {context}.",
+        hint="Shorten the prompt, or leave 'context' out.",
+        param="context",
+    )

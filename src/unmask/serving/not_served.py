@@ -9,7 +9,7 @@ from unmask.serving.security.needs import needs
 
 router = APIRouter(include_in_schema=False)
 
-_FIXED = "This server serves the models that it was started with; start 'unmask serve' with another."
+_FIXED = "This server serves the models that it was started with; start 'unmask serve' with others."
 _NO_VECTORS = "The model writes text; it makes no vectors of it."
 _NO_SCORES = "The model writes text; it does not rank or classify any."
 _TEXT_ONLY = "The model reads and writes text only."

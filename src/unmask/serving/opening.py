@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -75,7 +75,7 @@ class HousePlan:
                     raise one.refusal.error()
                 refused |= dict.fromkeys(one.entry.names, one.refusal)
         if not made:
-            raise InvalidValueError("None of the models can be served.", hint="See 'unmask list'.", param="config")
+            raise _none_served(refused)
         return House(made, refused, self._limits(alone=len(made) == 1))
 
     def _wanted(self) -> list[WantedModel]:
@@ -153,7 +153,7 @@ class _Maker:
         tokens = options.slots * options.context
         size = _CHILD_BYTES + (card.weight_bytes or 0) + tokens * (card.kv_bytes_per_token or 0)
         return LaneEntry(
-            _listing(wanted, card, lane.name),
+            replace(_listing(wanted, card, lane.name), context_length=options.context),
             connect,
             capacity=options.slots + self._plan.settings.max_waiting,
             timeouts=self._plan.settings.timeouts,
@@ -217,6 +217,16 @@ class _Maker:
             self._directory = RunDirectory(self._plan.config.log_dir or home() / "run")
             self._directory.sweep()
         return self._directory
+
+
+def _none_served(refused: Mapping[str, Refusal]) -> InvalidValueError:
+    """That all are refused, and why the first of them is."""
+    told = "".join(f" '{name}': {refusal.message}" for name, refusal in list(refused.items())[:1])
+    return InvalidValueError(
+        f"None of the models can be served.{told}",
+        hint="'unmask list' with the same --config says why of each.",
+        param="config",
+    )
 
 
 def child_endpoint(lane: Lane, child: Child, name: str) -> Endpoint:
