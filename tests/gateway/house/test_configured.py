@@ -68,6 +68,21 @@ async def test_aliases(server, session, dialect, name):
         assert response.status == 200
 
 
+async def test_a_context_of_the_clients_own(server, session):
+    async def chat(context: int) -> tuple[int, dict]:
+        messages = [{"role": "user", "content": "Tell me a long story."}]
+        body = {"model": "stays", "stream": False, "messages": messages, "options": {"num_ctx": context}}
+        async with session.post(f"{server.url}/api/chat", json=body) as response:
+            return response.status, await response.json()
+
+    _, whole = await chat(48)
+    assert whole["prompt_eval_count"] + whole["eval_count"] == 48
+    assert whole["done_reason"] == "length"
+    status, refused = await chat(20)
+    assert (status, refused["param"]) == (400, "options.num_ctx")
+    assert (await chat(9999))[0] == 200
+
+
 async def test_another_name_is_told_the_ones_that_are_spelled_alike(server, session):
     told = await ask(session, server.url, "chat", "fats", "Hi")
     assert (told.status, told.code) == (404, "model_not_found")
