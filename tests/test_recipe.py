@@ -62,6 +62,7 @@ def test_the_reference_decoder_agrees_with_the_engine(threshold, params):
         assert results[str(number)].stats.forwards == answer.forwards or params["rule"] == "low_confidence"
 
 
+@pytest.mark.slow
 def test_training_runs_and_resumes(tmp_path):
     def train(minutes):
         command = [sys.executable, "-m", "recipes.tiny.train", "--out", str(tmp_path), "--minutes", str(minutes)]

@@ -19,10 +19,8 @@ OPTIONS = {
 }
 
 
-SLOW = [pytest.param(dialect, marks=pytest.mark.slow) for dialect in (RESPONSES, MESSAGES, OLLAMA_CHAT)]
-
-
-@pytest.mark.parametrize("dialect", [CHAT, *SLOW], ids=str)
+@pytest.mark.slow
+@pytest.mark.parametrize("dialect", [CHAT, RESPONSES, MESSAGES, OLLAMA_CHAT], ids=str)
 def test_chat_model(dialect, server, tmp_path):
     """In a process of its own: it knows nothing of this repository, not even of its settings."""
     NEW.require()

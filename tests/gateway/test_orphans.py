@@ -20,7 +20,7 @@ from unmask.errors import InvalidValueError
 from unmask.gateway.run_directory import Identity, Record, RunDirectory
 
 GATEWAY = """
-import asyncio, sys
+import asyncio, signal, sys
 from pathlib import Path
 from unmask.gateway.child import Child
 from unmask.gateway.plan import ChildPlan, Probe
@@ -33,6 +33,7 @@ async def main(variable, mark, directory, *faults):
     print(child.pid, flush=True)
     await child.wait()
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs are started without it
 asyncio.run(main(*sys.argv[1:]))
 """
 

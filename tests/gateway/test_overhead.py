@@ -26,6 +26,7 @@ def test_the_gateway_alone():
         assert low <= row["median added, ms"] <= high
 
 
+@pytest.mark.slow
 def test_beside_llama_cpp(smollm2):
     """One process of llama.cpp, asked in three ways."""
     words = ("--part", "first,rate", "--rounds", "1", "--firsts", "2", "--streams", "1,2", "--tokens", "4")

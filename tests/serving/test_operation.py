@@ -18,7 +18,7 @@ from tests.serving.fakes import LoadedEntry, ScriptedEngine, SlowEntry, listenin
 from tests.serving.processes import UNMASK, Server, environment, serve
 from tests.serving.test_loading_streams import BODIES
 from unmask.cli.server_client import ServerClient, model_states
-from unmask.errors import ModelNotFoundError, NotServedError
+from unmask.errors import LogNotFoundError, ModelNotFoundError
 from unmask.refusal import Refusal
 from unmask.serving.entry import Stay
 from unmask.serving.house import House
@@ -111,7 +111,7 @@ async def test_the_verbs(live, client):
     assert unmask(live, "stop", "t").stdout == "'tiny' was not in memory.\n"
     no_log = unmask(live, "logs", "tiny")
     assert no_log.returncode == 1
-    assert "[not_served]" in no_log.stderr
+    assert "[log_not_found]" in no_log.stderr
 
 
 async def test_the_server_says_what_else_it_has(live):
@@ -153,7 +153,7 @@ def test_what_is_not_there(live, client):
     for name in ("other", "a/b", "tiny/x"):
         with pytest.raises(ModelNotFoundError):
             client.stop(name)
-    with pytest.raises(NotServedError, match="lane 'unmask'"):
+    with pytest.raises(LogNotFoundError, match="lane 'unmask'"):
         client.log("tiny")
 
 

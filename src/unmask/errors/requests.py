@@ -68,6 +68,13 @@ class ModelNotFoundError(UnmaskError):
     status = 404
 
 
+class LogNotFoundError(UnmaskError):
+    """The model has no log of its own: only engines that run as children have."""
+
+    code = "log_not_found"
+    status = 404
+
+
 class RequestNotFoundError(UnmaskError):
     """The server's journal holds no request of that id: it is unknown, too old, or from before the last start."""
 

@@ -9,7 +9,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from unmask.errors import InvalidValueError, NotServedError, RequestNotFoundError
+from unmask.errors import InvalidValueError, LogNotFoundError, RequestNotFoundError
 from unmask.gateway.log_tail import LogPiece, read_since, read_tail
 from unmask.serving.body import json_response
 from unmask.serving.connection import unless_disconnected
@@ -74,7 +74,7 @@ async def read_log(name: str, query: Annotated[LogQuery, Query()], house: Served
         raise InvalidValueError("'lines' does not go with 'after'.", hint="Send one of them.", param="lines")
     entry, _ = house.resident(name)
     if entry.log is None:
-        raise NotServedError(
+        raise LogNotFoundError(
             f"The model {shown(entry.name)} has no log of its own: it runs on lane '{entry.labels['lane']}'.",
             hint="Unmask's own engine writes to the server's log, and a remote one to its own.",
         )
