@@ -9,15 +9,15 @@ from dataclasses import replace
 import structlog
 
 from unmask.answers.answer import AnswerDelta
-from unmask.answers.cells import Cells
 from unmask.answers.sentinels import Expected, warnings_of
 from unmask.serving.admission import Admission
 from unmask.serving.observers.silence import Silence
+from unmask.serving.observers.wrapped_admission import WrappedAdmission
 
 _log = structlog.get_logger()
 
 
-class ObservedAdmission(Admission):
+class ObservedAdmission(WrappedAdmission):
     """``inner``, answer by answer the same but for the warnings that are told with each. An observer that fails is
     logged, and the answer goes on without it.
     """
@@ -26,35 +26,20 @@ class ObservedAdmission(Admission):
         self, inner: Admission, expected: Expected, *, warn: Callable[[str], None], silence_seconds: float
     ) -> None:
         """``warn`` is told every kind of warning, as soon as it is known."""
-        self._inner = inner
+        super().__init__(inner)
         self._expected = expected
         self._warn = warn
         self._silence = Silence(silence_seconds, self._silent)
         self._stalled = False
 
-    @property
-    def cells(self) -> Cells:
-        """Those of ``inner``."""
-        return self._inner.cells
-
-    @property
-    def prompt_tokens(self) -> int:
-        """Those of ``inner``."""
-        return self._inner.prompt_tokens
-
     @contextmanager
     def running(self) -> Iterator[None]:
         """As ``inner`` runs."""
-        with self._inner.running():
+        with super().running():
             try:
                 yield
             finally:
                 self._silence.end()
-
-    @property
-    def finished(self) -> bool:
-        """As ``inner`` is."""
-        return self._inner.finished
 
     async def next(self) -> tuple[int, AnswerDelta]:
         """The next delta of ``inner``."""

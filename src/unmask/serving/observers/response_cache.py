@@ -19,6 +19,7 @@ from unmask.answers.parts import Part, ToolPiece
 from unmask.serving.admission import Admission
 from unmask.serving.ledger import current_ledger
 from unmask.serving.model import Model
+from unmask.serving.observers.wrapped_admission import WrappedAdmission
 
 _log = structlog.get_logger()
 
@@ -86,35 +87,15 @@ class ResponseCache:
             self._left += self._kept.popitem(last=False)[1].size
 
 
-class RecordedAdmission(Admission):
+class RecordedAdmission(WrappedAdmission):
     """``inner``, with all that it tells written down."""
 
     def __init__(self, inner: Admission, cache: ResponseCache, key: bytes) -> None:
-        self._inner, self._cache, self._key = inner, cache, key
+        super().__init__(inner)
+        self._cache, self._key = cache, key
         self._told: list[Told] = []
         self._size = 0
         self._fit = True
-
-    @property
-    def cells(self) -> Cells:
-        """Those of ``inner``."""
-        return self._inner.cells
-
-    @property
-    def prompt_tokens(self) -> int:
-        """Those of ``inner``."""
-        return self._inner.prompt_tokens
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """As ``inner`` runs."""
-        with self._inner.running():
-            yield
-
-    @property
-    def finished(self) -> bool:
-        """As ``inner`` is."""
-        return self._inner.finished
 
     async def next(self) -> Told:
         """The next delta of ``inner``."""
