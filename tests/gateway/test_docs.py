@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 from tests.gateway.world import World, closed_loop
-from tests.test_docs import DOCS, cells_under, quoted
+from tests.test_docs import DOCS, cells_under
 from unmask.gateway.residency import Residency, ResidencyLimits
+from unmask.serving.opening import USUAL_SHARE
+from unmask.serving.settings import ServerSettings
 
 PAGE = (DOCS / "gateway.md").read_text()
 
 
 def test_the_limits_on_loaded_models_are_described_with_their_defaults():
-    rows = cells_under(PAGE, "limit | default | meaning")
-    told = {quoted(name)[0]: None if default == "none" else float(default) for name, default, _ in rows}
-    assert told == asdict(ResidencyLimits())
+    told = {name: default for name, default, _ in cells_under(PAGE, "limit | default | meaning")}
+    limits = ResidencyLimits()
+    assert (told["turn"], told["lingering"]) == (f"{limits.hold_seconds:g} s", f"{limits.linger_seconds:g} s")
+    (waiting,) = (default for name, default in told.items() if "--max-waiting" in name)
+    assert int(waiting) == ServerSettings().max_waiting
+    (budget,) = (default for name, default in told.items() if "memory_budget" in name)
+    assert budget == f"{USUAL_SHARE.share:.0%} of what was free".replace("%", " %")
 
 
 class _NoTurns(Residency):

@@ -168,6 +168,6 @@ async def test_odd_names(name):
         assert (await get("POST", f"/unmask/models/{quoted}/load"))[1]["name"] == name
         assert (await get("POST", f"/unmask/models/{quoted}/stop"))[1]["name"] == name
         status, told = await get("GET", f"/unmask/models/{quoted}/log")
-        assert (status, told["error"]["code"]) == (501, "not_served")
+        assert (status, told["error"]["code"]) == (404, "log_not_found")
         status, told = await get("POST", "/tokenize", json={"model": name, "prompt": "Once"})
         assert (status, told["error"]["code"]) == (501, "not_served")

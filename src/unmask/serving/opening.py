@@ -39,7 +39,7 @@ from unmask.serving.listing import Listing
 from unmask.serving.native_entry import NativeEntry
 from unmask.serving.settings import ServerSettings
 
-_USUAL_SHARE = MemoryBudget(share=0.9)  # of the memory that is free when the server starts
+USUAL_SHARE = MemoryBudget(share=0.9)  # of the memory that is free when the server starts
 _CHILD_BYTES = 100 * 2**20  # what llama.cpp has without a model
 
 
@@ -94,7 +94,7 @@ class HousePlan:
     def _limits(self, *, alone: bool) -> ResidencyLimits:
         """One model takes what it takes; several share what is said, or what was free."""
         free = host_bytes()
-        budget = self.config.memory_budget or (None if alone else _USUAL_SHARE)
+        budget = self.config.memory_budget or (None if alone else USUAL_SHARE)
         memory = None if budget is None or (free is None and budget.amount is None) else budget.of(free or 0)
         waiting = max(self.settings.max_waiting, 1)
         return ResidencyLimits(memory_bytes=memory, max_resident=self.config.max_models, max_waiting=waiting)
