@@ -28,11 +28,11 @@ from unmask.terms import NO_TIMEOUTS
 LISTING = Listing(name="m", created=0, lane="my-lane", paradigm="autoregressive", family="f")
 
 
-def entry_at(url: str, **more) -> LaneEntry:
+def entry_at(url: str, listing: Listing = LISTING, **more) -> LaneEntry:
     async def connect():
         return endpoint(url), None
 
-    return LaneEntry(LISTING, connect, capacity=8, **more)
+    return LaneEntry(listing, connect, capacity=8, **more)
 
 
 async def connect_nowhere():

@@ -179,10 +179,8 @@ class LaneAdmission(CountedAdmission):
         self._request = request
         self._broken: EngineCrashedError | None = None
 
-    @property
-    def prompt_tokens(self) -> int:
-        """Tokens of the first prompt; 0 as long as the lane has not told."""
-        return self._request.prompt_tokens
+    def _prompt(self, number: int) -> int:
+        return self._request.prompt_tokens(number)
 
     def _run(self) -> AbstractContextManager[object]:
         return self._model.run(self._request)
