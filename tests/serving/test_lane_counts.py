@@ -53,9 +53,12 @@ async def test_what_there_is_not_is_absent_from_answers_headers_and_the_journal(
 @pytest.mark.parametrize(("paradigm", "frames"), [("autoregressive", False), ("diffusion", True)])
 async def test_metrics_of_canvases_are_those_of_our_own_engine(paradigm, frames):
     entry = entry_at("http://127.0.0.1:1/v1", listing=replace(LISTING, paradigm=paradigm))
-    async with serving(entry) as server, aiohttp.ClientSession(server.url) as http:
-        async with http.get("/metrics") as response:
-            samples = [line for line in (await response.text()).splitlines() if not line.startswith("#")]
+    async with (
+        serving(entry) as server,
+        aiohttp.ClientSession(server.url) as http,
+        http.get("/metrics") as response,
+    ):
+        samples = [line for line in (await response.text()).splitlines() if not line.startswith("#")]
     shown = {
         lane: {line.partition("{")[0] for line in samples if f'lane="{lane}"' in line} for lane in ("my-lane", "unmask")
     }
