@@ -17,9 +17,8 @@ from unmask.gateway.supervisor import Progress, Supervisor
 from unmask.metrics import Metrics
 from unmask.refusal import Refusal
 from unmask.serving.entry import Entry
-from unmask.serving.extension import OWN_LANE
 from unmask.serving.listing import Listing
-from unmask.serving.model import Model, not_ours
+from unmask.serving.model import Model
 from unmask.serving.resident import LoadedModel
 from unmask.serving.server_metrics import ServerMetrics
 from unmask.serving.telling import telling
@@ -163,15 +162,6 @@ class House:
     def show(self, name: str) -> Listing:
         """One of them. Raises ``ModelNotFoundError``, or why it was refused."""
         return self._find(name)[1]
-
-    def check_ours(self, name: str | None, what: str) -> None:
-        """Before the model is loaded for it: whether ``what`` can be had, which takes our own engine.
-
-        Raises ``NotServedError`` where another one serves the model, and what ``show`` raises.
-        """
-        listing = self.show(self.names[0] if name is None else name)
-        if listing.lane != OWN_LANE:
-            raise not_ours(what, listing.name, listing.lane)
 
     def states(self) -> list[ModelState]:
         """Where each model is in its life, and who uses it."""

@@ -53,6 +53,7 @@ _REASONS = {
     **dict.fromkeys(("rule", "block_length", "sub_block_length", "cache", "refresh_interval"), _CANVAS),
     **dict.fromkeys(("early_exit", "end_tokens", "cfg_scale", "lookahead", "template", "holes"), _CANVAS),
     **dict.fromkeys(("priority", "deadline_ms", "service_class"), _TURNS),
+    "echo": "begins answers with their prompt, which our own engine alone does",
     "frames": "asks for canvas frames, and there is no canvas",
 }
 # Values that ask for nothing.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import structlog
 
 from unmask.answers.chat import Chat, Continuation
 from unmask.answers.sentinels import Expected
+from unmask.answers.tokenized import Tokenized
 from unmask.serving.admission import Admission
-from unmask.serving.diffusion_model import DiffusionModel
 from unmask.serving.model import Model
 from unmask.serving.observers.observed_admission import ObservedAdmission
 from unmask.serving.observers.response_cache import ResponseCache, key_of
@@ -94,10 +95,14 @@ class ObservedModel:
         """``asked``, checked, and watched."""
         return await self._observers.admission(self._model, asked, tenant)
 
-    async def count(self, chat: Chat) -> int:
-        """The tokens of the prompt that ``chat`` makes."""
-        return await self._model.count(chat)
+    async def tokenize(self, asked: Chat | str, *, special: bool = True, pieces: bool = False) -> Tokenized:
+        """The tokens of ``asked``."""
+        return await self._model.tokenize(asked, special=special, pieces=pieces)
 
-    def ours(self, what: str) -> DiffusionModel:
-        """The model itself, if our own engine runs it."""
-        return self._model.ours(what)
+    async def detokenize(self, ids: list[int]) -> str:
+        """The text of ``ids``."""
+        return await self._model.detokenize(ids)
+
+    async def tokenizer_info(self) -> dict[str, Any]:
+        """The tokenizer's configuration."""
+        return await self._model.tokenizer_info()

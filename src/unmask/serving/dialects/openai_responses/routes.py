@@ -76,7 +76,7 @@ async def count_input_tokens(body: CountRequest, models: Models, kept: Own) -> R
     chat = parse_prompt(body, previous, parse_input(body.input, previous))
     model = await models.find(body.model)
     with field_names(**names(body)):
-        return json_response(response.InputTokens(await model.count(chat)))
+        return json_response(response.InputTokens(len((await model.tokenize(chat)).ids)))
 
 
 @router.get("/v1/responses/{response_id}", responses=responses(ErrorEnvelope, response.Response))

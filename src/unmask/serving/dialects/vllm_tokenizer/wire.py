@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar
 
 import msgspec
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from unmask.serving.dialects.openai_common.messages import Messages
 from unmask.serving.wire import Only, WireModel
@@ -28,7 +28,7 @@ class Tokens(msgspec.Struct, frozen=True):
     """The response of /tokenize."""
 
     count: int
-    max_model_len: int
+    max_model_len: int | None
     tokens: list[int]
     token_strs: list[str] | None
 
@@ -40,6 +40,14 @@ class DetokenizeRequest(WireModel):
 
     model: str | None = None
     tokens: Annotated[list[int], Field(fail_fast=True)]
+
+
+class InfoQuery(WireModel):
+    """The query of /tokenizer_info: whose tokenizer."""
+
+    model_config = ConfigDict(strict=False)
+
+    model: str | None = None
 
 
 class Text(msgspec.Struct, frozen=True):
