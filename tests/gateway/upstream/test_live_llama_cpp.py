@@ -154,6 +154,23 @@ async def test_a_stop_string_is_told_and_counted(lane):
     assert 0 < found.completion.completion_tokens < full.completion.completion_tokens
 
 
+async def test_penalties_and_min_p(lane):
+    """They change what is said at temperature 0, or at any, as they should; and what asks for nothing does not."""
+
+    async def said(**params):
+        found = (await ask(lane, chat([{"role": "user", "content": "Say one one one."}], max_tokens=24, **params)))[0]
+        return found.content
+
+    plain = await said(temperature=0)
+    assert plain == await said(temperature=0, presence_penalty=0, frequency_penalty=0, repetition_penalty=1, min_p=0)
+    for penalty in ({"repetition_penalty": 3.0}, {"presence_penalty": 2.0}, {"frequency_penalty": 2.0}):
+        assert await said(temperature=0, **penalty) != plain, penalty
+        assert await said(temperature=0, **penalty, repeat_last_n=0) == plain, penalty
+        assert await said(temperature=0, **penalty, repeat_last_n=-1) != plain, penalty
+    assert await said(temperature=9, seed=1, min_p=1) == plain  # only the likeliest token is as likely as that
+    assert await said(temperature=9, seed=1, min_p=0) != plain
+
+
 async def test_copies_differ_by_their_seeds(lane):
     question = chat(max_tokens=8, temperature=1.5, seed=1, copies=2)
     first, second = [[one.content for one in await ask(lane, question)] for _ in range(2)]

@@ -29,9 +29,7 @@ async def test_a_text():
 
 
 async def test_a_text_for_sglang_which_spells_no_tokens():
-    found, asked = await ask(
-        told({"count": 2, "tokens": [5, 6]}), lambda one: one.of_text("ab", pieces=True), "sglang"
-    )
+    found, asked = await ask(told({"count": 2, "tokens": [5, 6]}), lambda one: one.of_text("ab", pieces=True), "sglang")
     assert (found.ids, found.pieces) == ([5, 6], None)
     assert asked == [("/tokenize", {"model": "their-name", "prompt": "ab", "add_special_tokens": True})]
 

@@ -17,9 +17,11 @@ from unmask.gateway.upstream.messages import openai_messages
 from unmask.gateway.upstream.tools import check_chat_tools, reading_of, tool_fields, tool_messages
 from unmask.gateway.upstream.understood import TAKEN, check_params, check_taken, is_said
 from unmask.params import CONSTRAINTS, GenerationParams
+from unmask.sampling import SAMPLING
 
 _SEEDS = 2**32 - 1  # the last one of 32 bits means "any" to llama.cpp
 _THINKING = ("enable_thinking", "thinking")  # what templates call it
+_MOST_LOOKED_AT = 2**16  # tokens of an engine that does not tell how many a request has
 _PLAIN = ("max_tokens", "temperature", "top_p", "min_tokens", "ignore_eos")  # as they are
 
 
@@ -127,7 +129,9 @@ def _asked(
 ) -> Asked:
     seed = None if params.seed is None else (params.seed + copy) % _SEEDS
     body = {"model": endpoint.model, **fields, **_sampling(params, seed, endpoint), **_streaming(endpoint)}
-    applied = {name: getattr(params, name) for name in TAKEN if hasattr(params, name) and is_said(params, name)}
+    applied = {
+        name: getattr(params, name) for name in TAKEN if hasattr(params, name) and is_said(params, name, endpoint)
+    }
     form = next((name for name in CONSTRAINTS if applied.pop(name, None) is not None), None)
     applied |= told | ({} if seed is None else {"seed": seed}) | ({} if form is None else {"constraint": form})
     asking = {name: fields[name] for name in ("messages", "tools", "prompt") if name in fields}
@@ -162,7 +166,14 @@ def _streaming(endpoint: Endpoint) -> dict[str, Any]:
 
 
 def _sampling(params: GenerationParams, seed: int | None, endpoint: Endpoint) -> dict[str, Any]:
-    fields = {name: getattr(params, name) for name in _PLAIN if is_said(params, name)}
+    fields = {
+        TAKEN[name][endpoint.kind]: getattr(params, name)
+        for name in (*_PLAIN, *SAMPLING)
+        if is_said(params, name, endpoint)
+    }
+    if params.repeat_last_n is not None and is_said(params, "repeat_last_n", endpoint):
+        most = endpoint.context_length or _MOST_LOOKED_AT  # llama.cpp makes room for as many
+        fields["repeat_last_n"] = most if params.repeat_last_n < 0 else min(params.repeat_last_n, most)
     if params.top_k is not None:
         fields["top_k"] = max(0, params.top_k) or (0 if endpoint.kind == "llama.cpp" else -1)  # "off", in its words
     if seed is not None:

@@ -11,6 +11,7 @@ from unmask.serving.dialects.openai_responses.input_wire import Input
 from unmask.serving.dialects.openai_responses.text_format import Text
 from unmask.serving.dialects.openai_responses.tools import Choice, Tools
 from unmask.serving.extension import UnmaskOptions
+from unmask.serving.sampling_fields import SamplingFields
 from unmask.serving.stop import Stop
 from unmask.serving.wire import Only, WireModel
 
@@ -67,7 +68,7 @@ class CountRequest(WireModel):
     truncation: Annotated[Any, Only("disabled")] = None
 
 
-class ResponseRequest(CountRequest):
+class ResponseRequest(CountRequest, SamplingFields):
     """A body to be answered."""
 
     foreign_names: ClassVar[dict[str, str]] = CountRequest.foreign_names | {
@@ -76,6 +77,7 @@ class ResponseRequest(CountRequest):
         "max_new_tokens": "max_output_tokens",
         "num_predict": "max_output_tokens",
         "stop_sequences": "stop",
+        "repeat_penalty": "repetition_penalty",
         "logprobs": "include",
     }
 
