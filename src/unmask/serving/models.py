@@ -11,6 +11,7 @@ from fastapi import Depends, Request
 
 from unmask.serving.connection import unless_disconnected
 from unmask.serving.house import House
+from unmask.serving.keep_alive import seconds
 from unmask.serving.model import Model
 from unmask.serving.observers.observers import Observers
 from unmask.serving.trace import current_trace
@@ -27,8 +28,9 @@ class RequestModels:
         self._held = held
         self._wanted: str | None = None
 
-    async def find(self, name: str | None) -> Model:
-        """The model called ``name``, waited for if it is not loaded; None means the first one.
+    async def find(self, name: str | None, keep_alive: float | str | None = None) -> Model:
+        """The model called ``name``, waited for if it is not loaded; None means the first one. It stays for as long as
+        ``keep_alive`` says, if it says anything.
 
         To be asked once the request's body is known to be right: a model is not loaded for one that is refused. Raises
         ``ModelNotFoundError``, what loading raises, or ``ClientDisconnect``.
@@ -41,10 +43,13 @@ class RequestModels:
         self._wanted = listing.name
         try:
             held = self._held.enter_async_context(self.house.hold(name))
-            return self._observers.around(await unless_disconnected(self._receive, held))
+            model = await unless_disconnected(self._receive, held)
         finally:
             self._wanted = None
             trace.waited(since, before, self.house.resident(listing.name)[1])
+        if keep_alive is not None:
+            self.house.keep(listing.name, seconds(keep_alive))
+        return self._observers.around(model)
 
     def waiting_for(self) -> str:
         """What ``find`` waits for, in one line of words; "" if it does not."""

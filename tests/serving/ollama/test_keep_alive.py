@@ -10,9 +10,9 @@ import aiohttp
 import pytest
 
 from tests.serving.fakes import LoadedEntry, ScriptedEngine, listening, until
-from unmask.serving.dialects.ollama.keep_alive import seconds
 from unmask.serving.entry import Stay
 from unmask.serving.house import House
+from unmask.serving.keep_alive import seconds
 
 QUESTION = [{"role": "user", "content": "What is 7 + 8?"}]
 FOREVER = "9999-12-31T23:59:59Z"

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from unmask.answers.chat import Chat, Continuation, Length
+from unmask.answers.chat import Chat, Continuation, Length, check_variables
 from unmask.answers.reading import VERBATIM, Reading
 from unmask.answers.syntax import NO_SYNTAX
 from unmask.errors import InvalidValueError, UnsupportedValueError
@@ -68,7 +68,8 @@ def ask_chat(chat: Chat, endpoint: Endpoint) -> list[Asked]:
     if params.frames:
         fields["diffusing"] = True
     reading = reading_of(chat, endpoint)
-    told = {name: value for name, value in (("thinking", chat.thinking), ("effort", chat.effort)) if value is not None}
+    said = {"thinking": chat.thinking, "effort": chat.effort, "chat_template_kwargs": chat.variables or None}
+    told = {name: value for name, value in said.items() if value is not None}
     asked = [_asked("/chat/completions", fields, reading, params, endpoint, copy, told) for copy in range(chat.copies)]
     return asked if chat.length is None or params.max_tokens is None else list(map(_with_unlimited, asked))
 
@@ -208,7 +209,7 @@ def _thinking_fields(chat: Chat, endpoint: Endpoint) -> dict[str, Any]:
         least = "instant" if endpoint.snapshots else "none"
         effort = least if chat.thinking is False else chat.effort
         return {} if effort is None else {"reasoning_effort": effort}
-    variables: dict[str, Any] = {}
+    variables: dict[str, Any] = {**chat.variables}
     if chat.thinking is not None:
         variables |= dict.fromkeys(_THINKING, chat.thinking)
     if chat.effort is not None:
@@ -222,6 +223,9 @@ def _check_chat(chat: Chat, endpoint: Endpoint) -> None:
     if chat.prefill:
         check_taken("prefill", endpoint, "messages")
         check_prefill(chat.prefill, chat.params, endpoint)
+    if chat.variables:
+        check_taken("chat_template_kwargs", endpoint)
+        check_variables(chat.variables, endpoint.variables)
     _check_thinking(chat, endpoint)
     if chat.params.logprobs is not None and reading_of(chat, endpoint).syntax not in (None, NO_SYNTAX):
         raise UnsupportedValueError(

@@ -55,6 +55,7 @@ TAKEN: Mapping[str, Mapping[UpstreamKind, str]] = {
     "parallel_tool_calls": _by("parallel_tool_calls"),
     "thinking": _by("chat_template_kwargs", _LOCAL) | {"remote": "reasoning_effort"},
     "effort": _by("chat_template_kwargs", _LOCAL) | {"remote": "reasoning_effort"},
+    "chat_template_kwargs": _by("chat_template_kwargs", _LOCAL),
     "prefill": {"llama.cpp": "messages", **_by("continue_final_message", ("vllm", "sglang"))},
     "token ids": _by("prompt", _LOCAL),
 }

@@ -15,12 +15,12 @@ from unmask.serving.description import Json, responses, schema_of
 from unmask.serving.dialects.ollama import wire
 from unmask.serving.dialects.ollama.encode import Head, encode
 from unmask.serving.dialects.ollama.envelope import ErrorEnvelope
-from unmask.serving.dialects.ollama.keep_alive import seconds
 from unmask.serving.dialects.ollama.lines import ChatLine, GenerateLine, Line, MakeLine, chat_line, generate_line
 from unmask.serving.dialects.ollama.names import plain
 from unmask.serving.dialects.ollama.parse import EXTENSION, names, parse_chat, parse_generate, parse_raw, streams
 from unmask.serving.dialects.ollama.stream import LineStream
 from unmask.serving.fields import field_names
+from unmask.serving.keep_alive import seconds
 from unmask.serving.model import Model
 from unmask.serving.models import Models, RequestModels
 from unmask.serving.security.needs import needs
@@ -77,11 +77,7 @@ async def generate(body: wire.GenerateRequest, request: Request, models: Models)
 
 
 async def _find(body: wire.AnswerRequest, models: RequestModels) -> Model:
-    """The model, which stays for as long as ``keep_alive`` says, if it says anything."""
-    model = await models.find(plain(models.house, body.model))
-    if body.keep_alive is not None:
-        models.house.keep(model.name, seconds(body.keep_alive))
-    return model
+    return await models.find(plain(models.house, body.model), body.keep_alive)
 
 
 async def _answer(admit: Admit, body: wire.AnswerRequest, request: Request, models: RequestModels) -> Response:

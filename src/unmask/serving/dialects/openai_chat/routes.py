@@ -34,7 +34,7 @@ async def create_chat_completion(body: ChatRequest, request: Request, models: Mo
     parsed = parse(body)
 
     async def admit() -> tuple[Head, Admission]:
-        model = await models.find(body.model)
+        model = await models.find(body.model, body.keep_alive)
         with field_names(**parsed.names):
             admitted = model.admit_chat(parsed.chat, tenant_of(request, body.user))
             return Head.new("chatcmpl-", model.name), await unless_disconnected(request.receive, admitted)

@@ -15,6 +15,7 @@ from unmask.params import MAX_BIASES
 from unmask.serving.dialects.openai_common.response_format import ResponseFormat
 from unmask.serving.extension import GenerationReport, UnmaskOptions
 from unmask.serving.frames import FrameExtension
+from unmask.serving.keep_alive import ModelRequest
 from unmask.serving.sampling_fields import SamplingFields
 from unmask.serving.stop import Stop
 from unmask.serving.wire import Only, WireModel
@@ -46,10 +47,10 @@ class StreamOptions(WireModel):
     continuous_usage_stats: Annotated[Any, Only(False)] = None
 
 
-class OpenAIRequest(SamplingFields):
+class OpenAIRequest(ModelRequest, SamplingFields):
     """Fields of both endpoints. ``None`` is "not said"; ``Only`` fields pass with harmless values."""
 
-    foreign_names: ClassVar[dict[str, str]] = {
+    foreign_names: ClassVar[dict[str, str]] = ModelRequest.foreign_names | {
         "max_output_tokens": "max_tokens",
         "max_new_tokens": "max_tokens",
         "num_predict": "max_tokens",
@@ -60,7 +61,6 @@ class OpenAIRequest(SamplingFields):
         "structured_outputs": "response_format",
     }
 
-    model: str | None = None
     max_tokens: int | None = None
     temperature: float | None = None
     top_p: float | None = None

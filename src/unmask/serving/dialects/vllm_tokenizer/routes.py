@@ -13,8 +13,10 @@ from unmask.params import GenerationParams
 from unmask.serving.body import JsonRoute, json_response
 from unmask.serving.description import responses
 from unmask.serving.dialects.openai_common.envelope import ErrorEnvelope
-from unmask.serving.dialects.openai_common.messages import Message, parse_messages
+from unmask.serving.dialects.openai_common.messages import parse_messages
+from unmask.serving.dialects.openai_common.template_variables import parse_variables, variable_names
 from unmask.serving.dialects.vllm_tokenizer.wire import DetokenizeRequest, InfoQuery, Text, TokenizeRequest, Tokens
+from unmask.serving.fields import field_names
 from unmask.serving.models import Models
 from unmask.serving.security.needs import needs
 
@@ -26,9 +28,10 @@ router = APIRouter(route_class=JsonRoute)
 async def tokenize(body: TokenizeRequest, models: Models) -> Response:
     """The ids of a text, or of a conversation as the chat endpoint would see it."""
     _check(body)
-    asked = _chat(body.messages) if body.prompt is None else body.prompt
+    asked = _chat(body) if body.prompt is None else body.prompt
     model = await models.find(body.model)
-    found = await model.tokenize(asked, special=body.add_special_tokens is not False, pieces=body.return_token_strs)
+    with field_names(**variable_names(body.chat_template_kwargs)):
+        found = await model.tokenize(asked, special=body.add_special_tokens is not False, pieces=body.return_token_strs)
     return json_response(Tokens(len(found.ids), found.context, found.ids, found.pieces))
 
 
@@ -37,10 +40,13 @@ def _check(body: TokenizeRequest) -> None:
         raise InvalidValueError("Give either 'prompt' or 'messages'.", param="prompt")
     if body.prompt is None and body.add_special_tokens:
         raise InvalidValueError("The chat template sets special tokens itself.", param="add_special_tokens")
+    if body.prompt is not None and body.chat_template_kwargs:
+        raise InvalidValueError("A text goes through no chat template.", param="chat_template_kwargs")
 
 
-def _chat(messages: list[Message] | None) -> Chat:
-    return Chat(messages=parse_messages(messages or []), params=GenerationParams())
+def _chat(body: TokenizeRequest) -> Chat:
+    variables = parse_variables(body.chat_template_kwargs)
+    return Chat(messages=parse_messages(body.messages or []), params=GenerationParams(), **variables)
 
 
 @router.post("/detokenize", responses=responses(ErrorEnvelope, Text))

@@ -8,6 +8,7 @@ import msgspec
 from pydantic import ConfigDict, Field
 
 from unmask.serving.dialects.openai_common.messages import Messages
+from unmask.serving.dialects.openai_common.template_variables import TemplateVariables
 from unmask.serving.wire import Only, WireModel
 
 
@@ -20,6 +21,7 @@ class TokenizeRequest(WireModel):
     prompt: str | None = None
     messages: Messages | None = None
     add_special_tokens: bool | None = None
+    chat_template_kwargs: TemplateVariables | None = None
     add_generation_prompt: Annotated[Any, Only(True)] = None
     return_token_strs: bool = False
 
