@@ -83,6 +83,34 @@ async def test_how_long_a_model_stays_can_be_said_in_every_dialect(dialect):
         assert "keep_alive" in str((await ask(http, dialect, ttl=60))[1])
 
 
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_of_several_models_each_request_names_its_own(dialect, stream):
+    async with house() as (far, server, http):
+        said = body(dialect, None, "What is 7 + 8?", 8, stream=stream)
+        async with http.post(PATHS[dialect], json=said) as response:
+            told = await response.text()
+        assert response.status == 400
+        assert "'model' is missing, and 2 models are served here. Use 'unmask-tiny', 'm'." in told
+        assert (far.bodies, server.engine.submitted) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "said"),
+    [
+        ("POST", "/tokenize", {"prompt": "hi"}),
+        ("GET", "/tokenizer_info", None),
+        ("POST", "/api/show", {}),
+        ("POST", "/api/chat", {"messages": [], "keep_alive": 0}),
+        ("POST", "/v1/messages/count_tokens", {"messages": [{"role": "user", "content": "hi"}]}),
+    ],
+)
+async def test_so_do_those_that_ask_of_a_model(method, path, said):
+    async with house() as (_, _, http), http.request(method, path, json=said) as response:
+        assert response.status == 400
+        assert "'model' is missing" in await response.text()
+
+
 async def test_variables_of_the_chat_template_reach_a_lane():
     async with house() as (far, _, http):
         said = {"enable_thinking": False, "style": "short", "depth": 3}

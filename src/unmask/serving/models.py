@@ -29,15 +29,16 @@ class RequestModels:
         self._wanted: str | None = None
 
     async def find(self, name: str | None, keep_alive: float | str | None = None) -> Model:
-        """The model called ``name``, waited for if it is not loaded; None means the first one. It stays for as long as
+        """The model called ``name``, waited for if it is not loaded; None means the only one. It stays for as long as
         ``keep_alive`` says, if it says anything.
 
         To be asked once the request's body is known to be right: a model is not loaded for one that is refused. Raises
-        ``ModelNotFoundError``, what loading raises, or ``ClientDisconnect``.
+        what ``House.meant`` and ``House.hold`` raise, or ``ClientDisconnect``.
         """
         trace, since = current_trace(), time.time()
         trace.asked(name)
-        listing = self.house.show(self.house.names[0] if name is None else name)
+        name = self.house.meant(name)
+        listing = self.house.show(name)
         _, before = self.house.resident(listing.name)
         trace.wants(listing, before)
         self._wanted = listing.name

@@ -98,7 +98,7 @@ async def _nothing(body: wire.AnswerRequest, models: RequestModels, line: MakeLi
     """
     house = models.house
     if body.keep_alive is not None and seconds(body.keep_alive) == 0:
-        name = house.show(plain(house, body.model) or house.names[0]).name
+        name = house.show(house.meant(plain(house, body.model))).name
         house.keep(name, 0)
         return json_response(Head.new(body.model or name, line).write(done=True, done_reason="unload"))
     model = await _find(body, models)
