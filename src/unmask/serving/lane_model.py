@@ -52,7 +52,6 @@ class LaneModel:
         defaults: GenerationParams = NOTHING_SAID,
     ) -> None:
         self.name = name
-        self._started = time.time()
         self._last_words = last_words
         self._upstream = upstream
         self._metrics = metrics
@@ -62,11 +61,6 @@ class LaneModel:
         self._progress = time.monotonic()
         self._hung: asyncio.Future[EngineStalledError] = asyncio.get_running_loop().create_future()
         self.places = Places(capacity, metrics)
-
-    @property
-    def weights(self) -> str:
-        """When its engine was started: that reads the files once."""
-        return f"{self._started} {self._upstream.endpoint.base_url}"
 
     @property
     def has_template(self) -> bool:

@@ -9,16 +9,12 @@ from unmask.answers.tokenized import Tokenized
 from unmask.serving.admission import Admission
 
 
-class Model(Protocol):
-    """One model, under the ``name`` that requests have for it."""
+class Answering(Protocol):
+    """What answers under the ``name`` that requests have for a model."""
 
     @property
     def name(self) -> str:
         """Its name on the wire."""
-
-    @property
-    def weights(self) -> str:
-        """What tells its weights from those of another model that had the name before."""
 
     @property
     def has_template(self) -> bool:
@@ -29,6 +25,10 @@ class Model(Protocol):
 
     async def admit_texts(self, asked: Continuation, tenant: str) -> Admission:
         """``asked``, checked, like ``admit_chat``: the answers to a prompt stand next to each other."""
+
+
+class Model(Answering, Protocol):
+    """One model."""
 
     async def tokenize(self, asked: Chat | str, *, special: bool = True, pieces: bool = False) -> Tokenized:
         """The tokens of a text, or of the prompt that a conversation makes, and the text of each if ``pieces`` are

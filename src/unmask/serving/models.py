@@ -9,10 +9,11 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from unmask.answers.chat import Chat, Continuation
 from unmask.serving.connection import unless_disconnected
 from unmask.serving.house import House
 from unmask.serving.keep_alive import seconds
-from unmask.serving.model import Model
+from unmask.serving.model import Answering, Model
 from unmask.serving.observers.observers import Observers
 from unmask.serving.trace import current_trace
 from unmask.shown import cut, printable
@@ -50,7 +51,24 @@ class RequestModels:
             trace.waited(since, before, self.house.resident(listing.name)[1])
         if keep_alive is not None:
             self.house.keep(listing.name, seconds(keep_alive))
-        return self._observers.around(model)
+        return self._observers.around(model, self.house.resident(name)[0].weights)
+
+    async def find_for(
+        self, asked: Chat | Continuation, tenant: str, name: str | None, keep_alive: float | str | None = None
+    ) -> Answering:
+        """What answers ``asked`` of ``tenant``: what ``find`` gives, or what stands for a model that is not loaded and
+        whose answers were kept.
+        """
+        current_trace().asked(name)
+        house, meant = self.house, self.house.meant(name)
+        if not house.stopping and house.loaded(meant) is None:
+            listing = house.show(meant)
+            entry, state = house.resident(meant)
+            kept = await self._observers.kept(entry, listing.name, asked, tenant)
+            if kept is not None:
+                current_trace().wants(listing, state)
+                return kept
+        return await self.find(name, keep_alive)
 
     def waiting_for(self) -> str:
         """What ``find`` waits for, in one line of words; "" if it does not."""

@@ -35,11 +35,6 @@ class NativeModel:
         self._defaults = defaults
 
     @property
-    def weights(self) -> str:
-        """When it was loaded, and by which name: files are read once."""
-        return f"{self._loaded.created} {self._info.name} {self._info.adapter}"
-
-    @property
     def has_template(self) -> bool:
         """Whether the checkpoint has one."""
         return self._loaded.template.exists

@@ -39,9 +39,10 @@ async def create_message(body: MessagesRequest, request: Request, models: Models
     user = None if body.metadata is None else body.metadata.user_id
 
     async def admit() -> tuple[Head, Admission]:
-        model = await models.find(body.model, body.keep_alive)
+        tenant = tenant_of(request, user)
+        model = await models.find_for(chat, tenant, body.model, body.keep_alive)
         with field_names(**names(body)):
-            admitted = model.admit_chat(chat, tenant_of(request, user))
+            admitted = model.admit_chat(chat, tenant)
             return Head.new(model.name), await unless_disconnected(request.receive, admitted)
 
     async def begin() -> Begun:

@@ -47,9 +47,10 @@ async def create_response(body: ResponseRequest, request: Request, models: Model
     chat = parse(body, previous, new)
 
     async def admit() -> tuple[Draft, Admission]:
-        model = await models.find(body.model, body.keep_alive)
+        tenant = tenant_of(request, body.user)
+        model = await models.find_for(chat, tenant, body.model, body.keep_alive)
         with field_names(**names(body)):
-            admitted = model.admit_chat(chat, tenant_of(request, body.user))
+            admitted = model.admit_chat(chat, tenant)
             admission = await unless_disconnected(request.receive, admitted)
         begun = response.begin(Head.new("resp_", model.name), body)
         return Draft(begun, [*previous, *new], admission.cells), admission
