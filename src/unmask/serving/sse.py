@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Protocol
 
 import msgspec
@@ -16,6 +17,7 @@ from unmask.answers.answer import AnswerDelta
 from unmask.serving.admission import Admission
 from unmask.serving.connection import unless_disconnected
 from unmask.serving.errors import Problem
+from unmask.serving.keep_alive import KeepAlive
 from unmask.serving.trace import current_trace
 
 EVENT_STREAM = "text/event-stream"
@@ -138,16 +140,14 @@ class EventStream(Response):
         admission, encoder, trace = begun.admission, begun.encoder, current_trace()
         for event in encoder.start():
             await _send(send, event)
-        while not admission.finished:
-            try:
-                async with asyncio.timeout(self._keep_alive_seconds):
-                    number, delta = await admission.next()
-            except TimeoutError:
-                await self._keep_alive(send)
-                continue
-            trace.heard(delta)
-            for event in encoder.step(number, delta):
-                await _send(send, event)
+        keep_alive = KeepAlive(self._keep_alive_seconds, partial(self._keep_alive, send))
+        async with keep_alive.running():
+            while not admission.finished:
+                number, delta = await admission.next()
+                trace.heard(delta)
+                for event in encoder.step(number, delta):
+                    await _send(send, event)
+                    keep_alive.said()
         if begun.before_end is not None:
             await begun.before_end()
         for event in encoder.end():
