@@ -12,8 +12,8 @@ from fastapi import Depends, Request
 from unmask.answers.chat import Chat, Continuation
 from unmask.serving.connection import unless_disconnected
 from unmask.serving.house import House
-from unmask.serving.keep_alive import seconds
 from unmask.serving.model import Answering, Model
+from unmask.serving.model_request import seconds
 from unmask.serving.observers.observers import Observers
 from unmask.serving.trace import current_trace
 from unmask.shown import cut, printable

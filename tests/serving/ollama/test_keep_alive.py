@@ -12,7 +12,7 @@ import pytest
 from tests.serving.fakes import LoadedEntry, ScriptedEngine, listening, until
 from unmask.serving.entry import Stay
 from unmask.serving.house import House
-from unmask.serving.keep_alive import seconds
+from unmask.serving.model_request import seconds
 
 QUESTION = [{"role": "user", "content": "What is 7 + 8?"}]
 FOREVER = "9999-12-31T23:59:59Z"

@@ -9,7 +9,7 @@ from pydantic import Field
 from unmask.serving.dialects.anthropic_messages.blocks import CacheControl, Messages, Texts
 from unmask.serving.dialects.anthropic_messages.tools import Choice, Tools
 from unmask.serving.extension import UnmaskOptions
-from unmask.serving.keep_alive import ModelRequest
+from unmask.serving.model_request import ModelRequest
 from unmask.serving.stop import StopStrings
 from unmask.serving.wire import Only, WireModel
 

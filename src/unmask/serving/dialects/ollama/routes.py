@@ -20,7 +20,7 @@ from unmask.serving.dialects.ollama.names import plain
 from unmask.serving.dialects.ollama.parse import EXTENSION, names, parse_chat, parse_generate, parse_raw, streams
 from unmask.serving.dialects.ollama.stream import LineStream
 from unmask.serving.fields import field_names
-from unmask.serving.keep_alive import seconds
+from unmask.serving.model_request import seconds
 from unmask.serving.models import Models, RequestModels
 from unmask.serving.security.needs import needs
 from unmask.serving.sse import Begun, EventStream

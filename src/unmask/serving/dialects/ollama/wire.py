@@ -8,7 +8,7 @@ from pydantic import Discriminator, Field, Tag
 
 from unmask.answers.tools import MAX_TOOLS
 from unmask.serving.dialects.ollama.options import Options
-from unmask.serving.keep_alive import ModelRequest
+from unmask.serving.model_request import ModelRequest
 from unmask.serving.wire import Only, WireModel
 
 _LEVELS = ("low", "medium", "high", "max")

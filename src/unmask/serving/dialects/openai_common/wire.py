@@ -15,7 +15,7 @@ from unmask.params import MAX_BIASES
 from unmask.serving.dialects.openai_common.response_format import ResponseFormat
 from unmask.serving.extension import GenerationReport, UnmaskOptions
 from unmask.serving.frames import FrameExtension
-from unmask.serving.keep_alive import ModelRequest
+from unmask.serving.model_request import ModelRequest
 from unmask.serving.sampling_fields import SamplingFields
 from unmask.serving.stop import Stop
 from unmask.serving.wire import Only, WireModel

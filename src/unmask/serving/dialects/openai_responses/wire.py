@@ -11,7 +11,7 @@ from unmask.serving.dialects.openai_responses.input_wire import Input
 from unmask.serving.dialects.openai_responses.text_format import Text
 from unmask.serving.dialects.openai_responses.tools import Choice, Tools
 from unmask.serving.extension import UnmaskOptions
-from unmask.serving.keep_alive import ModelRequest
+from unmask.serving.model_request import ModelRequest
 from unmask.serving.sampling_fields import SamplingFields
 from unmask.serving.stop import Stop
 from unmask.serving.wire import Only, WireModel
