@@ -106,6 +106,7 @@ class SessionStore:
         for one in before:
             if one != kept:
                 self.forget(one)
+        self.sweep()  # an engine that was told too late that nobody waits may have begun to write again
         self._trim()
         return kept
 
