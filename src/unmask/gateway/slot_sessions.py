@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import platform
 import time
 from collections.abc import Callable, Sequence
 from errno import ENOSPC
@@ -23,7 +22,7 @@ from unmask.checkpoints.directory import find_checkpoint
 from unmask.gateway.lane import Lane
 from unmask.gateway.llama_cpp import LlamaCppOptions, arguments
 from unmask.models.card import ModelCard
-from unmask.session_store import Kept, SessionStore, key_of, mark_of
+from unmask.session_store import Kept, SessionStore, key_of, machine_mark, mark_of
 from unmask.shown import cut
 
 SAVE_SECONDS = 5.0  # in all: a model that goes because of another one's need must not keep it waiting
@@ -46,9 +45,10 @@ def slots_key(lane: Lane, files: Sequence[Path], options: LlamaCppOptions) -> st
 
     Raises ``OSError`` if a file is gone.
     """
-    machine = platform.machine(), platform.processor()
     said = {name: value for name, value in os.environ.items() if name.startswith(_VARIABLES)}
-    return key_of(["slots", [mark_of(file) for file in files], lane.name, lane.mark, arguments(options), said, machine])
+    return key_of(
+        ["slots", [mark_of(file) for file in files], lane.name, lane.mark, arguments(options), said, machine_mark()]
+    )
 
 
 def sessions_for(

@@ -13,6 +13,7 @@ from pathlib import Path
 from unmask.checkpoints.directory import find_checkpoint
 from unmask.engine.free_memory import host_bytes
 from unmask.engine.options import EngineOptions
+from unmask.engine.session_place import SessionPlace
 from unmask.errors import InvalidValueError
 from unmask.gateway.child import Child
 from unmask.gateway.config.appraisal import Appraisal, appraise
@@ -155,6 +156,7 @@ class _Maker:
             defaults=wanted.defaults,
             aliases=wanted.aliases,
             canary=wanted.canary and settings.canary,
+            place=None if self._store is None else SessionPlace(str(self._store.directory), self._store.most_bytes),
         )
 
     def _child(self, wanted: WantedModel, card: ModelCard, lane: Lane) -> Entry:
