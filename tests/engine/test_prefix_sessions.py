@@ -303,6 +303,7 @@ async def test_an_engine_process_leaves_what_it_has_and_finds_it(place):
     assert told[2] == Session("restored", told[1].tokens)
 
 
+@pytest.mark.slow
 async def test_an_engine_that_is_killed_leaves_nothing(place):
     engine = await ProcessEngine.launch(TINY, place=place)
     await asked_of(engine, TINY_PROMPT)
@@ -311,6 +312,7 @@ async def test_an_engine_that_is_killed_leaves_nothing(place):
     assert kept_in(place) == []
 
 
+@pytest.mark.slow
 async def test_an_engine_whose_parent_is_gone_keeps_nothing(place):
     engine = await ProcessEngine.launch(TINY, place=place)
     await asked_of(engine, TINY_PROMPT)

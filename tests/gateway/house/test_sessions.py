@@ -125,6 +125,7 @@ async def test_a_disk_that_is_full_costs_the_session_alone(smollm2, options, tmp
         assert await ask(child) > 100
 
 
+@pytest.mark.slow
 async def test_a_session_that_kills_llama_cpp_is_forgotten(smollm2, options, tmp_path):
     """Whole by its digest, and cut before it was written: as a later llama.cpp's may be."""
     store, runs = SessionStore(tmp_path / "sessions", 10**9), RunDirectory(tmp_path / "run")
