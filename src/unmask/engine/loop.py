@@ -89,7 +89,7 @@ class EngineLoop:
         self._estimates = LevelEstimator()
         self._lookahead = Lookahead(self._runner, self._memory, options.draft_rows)
         self.sessions: PrefixSessions | None = None
-        if place is not None and options.prefix_cache and file_marks(checkpoint, options) == marks:
+        if place and marks and options.prefix_cache and file_marks(checkpoint, options) == marks:
             key = prefixes_key(marks, options, model)
             self.sessions = PrefixSessions(place, key, self._memory.prefixes, self._runner.cache)
         self._inbox: queue.SimpleQueue[wire.Command] = queue.SimpleQueue()

@@ -25,11 +25,15 @@ from unmask.shown import cut
 _WITHOUT_EFFECT = {"model", "max_running", "draft_rows", "kv_tokens", "service_classes", "step_log", "threads"}
 
 
-def file_marks(checkpoint: Checkpoint, options: EngineOptions) -> list[FileMark]:
-    """Those of all files that a model is read from: its own, and those of adapters. Raises ``OSError``."""
+def file_marks(checkpoint: Checkpoint, options: EngineOptions) -> list[FileMark] | None:
+    """Those of all files that a model is read from: its own, and those of adapters; None if one is gone."""
     places = [checkpoint.path, *(Path(one) for one in [options.adapter, *options.adapters.values()] if one)]
-    files = {file for place in places for file in (place.iterdir() if place.is_dir() else [place]) if file.is_file()}
-    return [mark_of(file) for file in sorted(files.union(checkpoint.weights))]
+    try:
+        folders = [place.iterdir() if place.is_dir() else [place] for place in places]
+        files = {file for folder in folders for file in folder if file.is_file()}
+        return [mark_of(file) for file in sorted(files.union(checkpoint.weights))]
+    except OSError:  # the reading of the model tells
+        return None
 
 
 def prefixes_key(files: list[FileMark], options: EngineOptions, model: Model) -> str:

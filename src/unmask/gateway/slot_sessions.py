@@ -61,7 +61,10 @@ def sessions_for(
     if store is None or lane.kind != "llama.cpp" or card.paradigm == "diffusion" or not lane.mark or not card.path:
         return None
     files = find_checkpoint(card.path, download=False).weights
-    return SlotSessions(store, lambda: slots_key(lane, files, options), options.slots, name, note)
+    try:
+        return SlotSessions(store, lambda: slots_key(lane, files, options), options.slots, name, note)
+    except OSError:  # a file is gone: the engine tells
+        return None
 
 
 class SlotSessions:
