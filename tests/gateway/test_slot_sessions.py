@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -20,7 +21,8 @@ from tests.gateway.conftest import running
 from unmask.gateway import slot_sessions
 from unmask.gateway.lane import Lane
 from unmask.gateway.llama_cpp import LlamaCppOptions
-from unmask.gateway.slot_sessions import SlotSessions, slots_key
+from unmask.gateway.slot_sessions import SlotSessions, sessions_for, slots_key
+from unmask.models.card import ModelCard
 from unmask.session_store import SessionStore
 
 SECRET = "s"
@@ -131,10 +133,12 @@ async def test_files_that_change_while_they_are_loaded_are_not_believed(store):
     async with serving(FakeSlots(store.directory, {0: LONG})) as url:
         await sessions_of(store).save(url, SECRET)
     marks = iter(["0" * 32, "1" * 32])
-    fake = FakeSlots(store.directory)
+    fake = FakeSlots(store.directory, {0: LONG})
     with capture_logs() as log:
         async with serving(fake) as url:
-            assert await sessions_of(store, mark=lambda: next(marks)).restore(url, SECRET)
+            sessions = sessions_of(store, mark=lambda: next(marks))
+            assert await sessions.restore(url, SECRET)
+            assert await sessions.save(url, SECRET)
     assert fake.asked == []
     assert "changed" in log[0]["reason"]
 
@@ -274,6 +278,16 @@ async def test_a_child_that_does_not_answer_gets_no_grace(fake, directory):
         assert time.monotonic() - begun < 2
 
 
+async def test_a_child_that_has_stopped_is_not_waited_for(fake, directory, store, monkeypatch):
+    monkeypatch.setattr(slot_sessions, "SAVE_SECONDS", 0.5)
+    async with running(replace(fake(), sessions=sessions_of(store)), directory) as child:
+        os.kill(child.pid, signal.SIGSTOP)
+        begun = time.monotonic()
+        await child.close()
+        assert 0.5 <= time.monotonic() - begun < 2.5
+    assert files(store) == []
+
+
 async def test_a_load_that_is_given_up_leaves_no_child(fake, directory):
     class Slow(Remembering):
         async def restore(self, url: str, secret: str) -> bool:
@@ -284,6 +298,20 @@ async def test_a_load_that_is_given_up_leaves_no_child(fake, directory):
         async with asyncio.timeout(3), running(replace(fake(), sessions=Slow()), directory):
             pass
     assert list(directory.path.glob("*.json")) == []
+
+
+def test_of_which_models_nothing_is_kept(tmp_path, store):
+    lane = Lane(name="llama.cpp", kind="llama.cpp", formats=frozenset(), architectures={}, mark="1")
+    gone = ModelCard(model="m", served=False, path=str(tmp_path), paradigm="autoregressive")
+
+    def of(lane: Lane, card: ModelCard = gone, there: SessionStore | None = store) -> SlotSessions | None:
+        return sessions_for(there, lane, card, LlamaCppOptions(), Noted(), "m")
+
+    assert of(lane, there=None) is None
+    assert of(replace(lane, kind="vllm")) is None
+    assert of(replace(lane, mark="")) is None
+    assert of(lane, replace(gone, paradigm="diffusion")) is None
+    assert of(lane, replace(gone, path=None)) is None
 
 
 def test_what_keys_and_values_depend_on(tmp_path, monkeypatch):

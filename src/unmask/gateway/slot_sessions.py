@@ -101,6 +101,7 @@ class SlotSessions:
     def _found(self) -> list[Kept]:
         """What there is for the model, if its files are still those that were there before it was loaded."""
         if self._mark() != self._key:
+            self._slots = 0  # nor is anything kept of what nobody knows
             raise OSError("the model's files have changed while it was loaded")
         kept = self._store.kept(self._key)
         return [one for one in kept if one.part < self._slots and one.path.name not in self._fatal]
