@@ -29,6 +29,7 @@ async def ask(url: str) -> tuple[str, dict[str, int]]:
     return text, {name: int(float(found[0].split()[-1])) for name, found in counted.items() if found}
 
 
+@pytest.mark.slow
 async def test_a_server_that_is_started_again_goes_on(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     folder = tmp_path / "unmask" / "sessions"
