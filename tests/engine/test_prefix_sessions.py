@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 from tests.engines import drain, generate, submit
 from tests.golden.checkpoints import served_copy
@@ -22,7 +23,7 @@ from unmask.engine.loop import EngineLoop
 from unmask.engine.options import EngineOptions
 from unmask.engine.process import ProcessEngine
 from unmask.engine.session_place import SessionPlace
-from unmask.engine.wire import Session, Shutdown
+from unmask.engine.wire import Session, Shutdown, Submit
 from unmask.events import StepReport
 from unmask.params import GenerationParams
 from unmask.resolve import resolve
@@ -122,6 +123,32 @@ def test_a_whole_bidirectional_prompt_is_known_again(golden, family, place):
     result = generate(make(model, place, **more), prompt, **asked)
     assert result.ids == expected.ids
     assert result.stats.cached == 45 - first.model.shifted
+
+
+def test_adapters_find_their_own(golden, place, tmp_path):
+    """By what they are, not by their place in a list that was another one."""
+    model, adapter = golden / "llada" / "ckpt", golden / "d2f" / "llada_adapter"
+    other = shutil.copytree(adapter, tmp_path / "other")
+    tensors = load_file(adapter / "adapter_model.safetensors")
+    halved = {name: -0.5 * tensor if "lora_B" in name else tensor for name, tensor in tensors.items()}
+    save_file(halved, other / "adapter_model.safetensors")
+    prompt, adapters = prompts(1)[0][:45], {"one": str(adapter), "other": str(other)}
+
+    def ask(loop: EngineLoop, name: str) -> tuple[list[int], int]:
+        params = GenerationParams(max_tokens=16, block_length=8)
+        loop.send(Submit("only", prompt, resolve(params, loop.models[name], len(prompt))))
+        result = drain(loop)["only"]
+        return result.ids, result.stats.cached
+
+    first = make(model, place, adapters=adapters)
+    expected = {name: ask(first, name)[0] for name in adapters}
+    assert expected["one"] != expected["other"]
+    first.sessions.save()
+    again = make(model, place, adapters=adapters)
+    swapped = make(model, place, adapters=dict(reversed(adapters.items())))
+    for name in adapters:
+        assert ask(again, name) == (expected[name], 45)
+        assert ask(swapped, name) == (expected[name], 0)
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ from unmask.shown import cut
 
 SAVE_SECONDS = 5.0  # in all: a model that goes because of another one's need must not keep it waiting
 _RESTORE_SECONDS = 10.0
+_MARGIN_SECONDS = 1.0  # for a disk that does not answer at all, rather than an engine
 _WORTH_KEEPING = 64  # tokens; fewer are computed again
 _MOST_BYTES = 65536  # of an answer
 _VARIABLES = ("LLAMA_ARG_", "GGML_")  # further options that llama.cpp reads from the environment
@@ -83,19 +84,13 @@ class SlotSessions:
     async def restore(self, url: str, secret: str) -> bool:
         """Give the engine at ``url``, which has just been loaded, what it had; whether it has survived that."""
         due = time.monotonic() + _RESTORE_SECONDS
-        one: Kept | None = None
         try:
-            async with asyncio.timeout(_RESTORE_SECONDS), _session(url, secret) as http:
+            async with asyncio.timeout(_RESTORE_SECONDS + _MARGIN_SECONDS), _session(url, secret) as http:
                 for one in await asyncio.to_thread(self._found):
-                    await self._restore(http, one, due)
-        except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError) as error:
-            self._tell("restored", "the engine broke off", error)
-            if one is not None:
-                self._fatal.add(one.path.name)
-                self._store.forget(one)
-            return False
-        except (_Refused, OSError, aiohttp.ClientError) as error:  # a TimeoutError is an OSError
-            self._tell("restored", "", error)
+                    if not await self._restore(http, one, due):
+                        return False
+        except (_Refused, OSError) as error:  # a TimeoutError is an OSError
+            self._tell("restored", error)
         return True
 
     def _found(self) -> list[Kept]:
@@ -106,17 +101,25 @@ class SlotSessions:
         kept = self._store.kept(self._key)
         return [one for one in kept if one.part < self._slots and one.path.name not in self._fatal]
 
-    async def _restore(self, http: aiohttp.ClientSession, one: Kept, due: float) -> None:
+    async def _restore(self, http: aiohttp.ClientSession, one: Kept, due: float) -> bool:
+        """Whether the engine has survived it."""
         if not await asyncio.to_thread(self._store.intact, one, due):
             self._store.forget(one)
             self._tell("restored", "a damaged file was deleted")
-            return
+            return True
         try:
-            told = await _ask(http, one.part, "restore", one.path.name)
+            async with asyncio.timeout(due - time.monotonic()):
+                told = await _ask(http, one.part, "restore", one.path.name)
         except _Refused:
             self._store.forget(one)  # it would be refused again
             raise
+        except (aiohttp.ClientError, TimeoutError) as error:
+            self._fatal.add(one.path.name)
+            self._store.forget(one)
+            self._tell("restored", error)
+            return False
         self._note("restored", _count(told, "n_restored"))
+        return True
 
     async def save(self, url: str, secret: str) -> bool:
         """Keep what the engine at ``url`` has, which is about to end; whether it answers."""
@@ -126,7 +129,7 @@ class SlotSessions:
                 for slot in range(self._slots):
                     await self._save(http, slot, due)
         except (_Refused, OSError, aiohttp.ClientError) as error:
-            self._tell("saved", "", error)
+            self._tell("saved", error)
             return not isinstance(error, TimeoutError | aiohttp.ClientConnectionError)
         return True
 
@@ -141,12 +144,9 @@ class SlotSessions:
             await asyncio.to_thread(draft.seal, due)
         self._note("saved", tokens)
 
-    def _tell(self, done: str, why: str, error: Exception | None = None) -> None:
-        if isinstance(error, TimeoutError):
-            why = "it takes too long"
-        elif error is not None:
-            why = ": ".join(filter(None, [why, cut(error)]))
-        _log.warning(f"session not {done}", model=self._name, reason=why)
+    def _tell(self, done: str, why: Exception | str) -> None:
+        reason = "it takes too long" if isinstance(why, TimeoutError) else cut(why)
+        _log.warning(f"session not {done}", model=self._name, reason=reason)
 
 
 def _session(url: str, secret: str) -> aiohttp.ClientSession:
