@@ -67,7 +67,26 @@ def python_package(packages: Path, package: str, *classes: str) -> Path:
     models = packages / package / MODELS[package]
     models.mkdir(parents=True)
     (models / "some.py").write_text("\n".join(f"class {name}:\n    raise SystemExit" for name in classes))
+    (sglang if package == "sglang" else vllm)(models, *classes)
     (packages / package / "version.py").write_text('__version__ = "1"')
     origin = packages / package / "__init__.py"
     origin.write_text("raise SystemExit('imported')")
     return origin
+
+
+def sglang(models: Path, *classes: str) -> None:
+    """Register ``classes`` as SGLang does, and have them all decoded by diffusion."""
+    (models / "more.py").write_text(
+        "class Other:\n    pass\n\n\nEntryClass = [\n    " + ",\n    ".join(classes) + ",\n]\n"
+    )
+    (models / "one.py").write_text("EntryClass = MistralForCausalLM\n")
+    dllm = models.parent / "dllm" / "config.py"
+    dllm.parent.mkdir()
+    dllm.write_text("\n".join(f'"{name}": {{"block_size": 32}},' for name in classes))
+
+
+def vllm(models: Path, *classes: str) -> None:
+    """Register ``classes`` as vLLM does."""
+    rows = "\n".join(f'    "{name}": (\n        "some",\n        "{name}",\n    ),' for name in classes)
+    gone = '_PREVIOUSLY_SUPPORTED_MODELS = {\n    "BaichuanForCausalLM": "0.23.0",\n}\n'
+    (models / "registry.py").write_text(f'_ALL = {{\n{rows}\n    "MistralForCausalLM": ("m", "M"),\n}}\n{gone}')

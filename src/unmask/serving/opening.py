@@ -175,7 +175,8 @@ class _Maker:
 
         async def start(on: Lane) -> Child:
             engines = await asyncio.to_thread(registry.read)
-            return await Child.start(plan_for(on, engines, model, name, card.paradigm, options), directory)
+            plan = plan_for(on, engines, model, name, card.paradigm, options, card.architecture)
+            return await Child.start(plan, directory)
 
         lanes = await asyncio.to_thread(known_lanes)  # may have to read a program that has changed
         used, child = await load_or_rescue(card, lanes, lane, start, registry)
