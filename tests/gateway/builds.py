@@ -18,7 +18,7 @@ _PROGRAM = """#!/bin/sh
 [ "$1" = --help ] && {{ echo usage; {help}; }}
 echo "$@" >> "$0.calls"
 while [ $# -gt 1 ]; do [ "$1" = --port ] && port=$2; shift; done
-PYTHONPATH='{root}' exec '{python}' -m tests.gateway.fake_engine "$port" {faults}
+PYTHONPATH='{root}' exec '{python}' -m tests.gateway.{engine} "$port" {faults}
 """
 
 
@@ -27,10 +27,17 @@ def table(*names: str) -> bytes:
     return b"\0an error occurred\0" + b"".join(name.encode() + b"\0" for name in (*names, "(unknown)")) + b"%s.x\0"
 
 
-def build(path: Path, *names: str, words: bytes = SERVER, faults: str = "", help: str = "exit 0") -> Path:
-    """A program at ``path`` that knows ``names`` and has ``words``; it serves as the fake engine with ``faults``."""
+def build(
+    path: Path,
+    *names: str,
+    words: bytes = SERVER,
+    faults: str = "",
+    help: str = "exit 0",
+    engine: str = "fake_engine",
+) -> Path:
+    """A program at ``path`` that knows ``names`` and has ``words``; it serves as ``engine`` does, with ``faults``."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = _PROGRAM.format(root=ROOT, python=sys.executable, faults=faults, help=help)
+    text = _PROGRAM.format(root=ROOT, python=sys.executable, engine=engine, faults=faults, help=help)
     path.write_bytes(text.encode() + b"\0" + words + b"\0" + table(*names))
     path.chmod(0o755)
     return path

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from unmask.checkpoints.directory import find_checkpoint
+from unmask.checkpoints.paradigm import Paradigm
 from unmask.engine.free_memory import host_bytes
 from unmask.engine.options import EngineOptions
 from unmask.errors import InvalidValueError
@@ -180,8 +181,7 @@ class _Maker:
 
         lanes = await asyncio.to_thread(known_lanes)  # may have to read a program that has changed
         used, child = await load_or_rescue(card, lanes, lane, start, registry)
-        at_once = options.slots if used.kind == "llama.cpp" else None
-        return replace(child_endpoint(used, child, name), at_once=at_once), child
+        return child_endpoint(used, child, name, card.paradigm, options.slots), child
 
     def _remote(self, wanted: WantedModel, source: RemoteSource, card: ModelCard) -> Entry:
         endpoint = Endpoint(
@@ -230,10 +230,17 @@ def _none_served(refused: Mapping[str, Refusal]) -> InvalidValueError:
     )
 
 
-def child_endpoint(lane: Lane, child: Child, name: str) -> Endpoint:
-    """Where ``child`` answers for the model ``name``."""
+def child_endpoint(lane: Lane, child: Child, name: str, paradigm: Paradigm, slots: int) -> Endpoint:
+    """Where ``child`` answers for the model ``name``, and how many at once. A server of llama.cpp for diffusion has one
+    slot, and shows its model no tools.
+    """
     kind: UpstreamKind = lane.kind if lane.kind in ("vllm", "sglang") else "llama.cpp"
-    return Endpoint(lane=lane.name, kind=kind, base_url=f"{child.url}/v1", model=name, key=child.secret)
+    where = Endpoint(lane=lane.name, kind=kind, base_url=f"{child.url}/v1", model=name, key=child.secret)
+    if kind != "llama.cpp":
+        return where
+    if paradigm == "diffusion":
+        return replace(where, kind="diffusion", tools=False, at_once=1)
+    return replace(where, at_once=slots)
 
 
 def _listing(wanted: WantedModel, card: ModelCard, lane: str) -> Listing:

@@ -69,7 +69,7 @@ def test_what_asks_for_nothing_is_not_sent():
 
 
 class TestSampling:
-    @pytest.mark.parametrize(("kind", "off"), [("llama.cpp", 0), ("vllm", -1), ("sglang", -1)])
+    @pytest.mark.parametrize(("kind", "off"), [("llama.cpp", 0), ("vllm", -1), ("sglang", -1), ("diffusion", 0)])
     def test_top_k_is_off_in_their_words(self, kind, off):
         assert [body(chat(top_k=k), kind)["top_k"] for k in (0, -1, 5)] == [off, off, 5]
 
@@ -151,7 +151,7 @@ class TestTools:
 
     def test_a_template_that_shows_none(self):
         """They are told of in plain text, as our own engine does it; a demand is a schema."""
-        for kind in KINDS:
+        for kind in KINDS[:4]:
             sent = body(chat(tools=[G]), kind, tools=False)
             assert not sent.keys() & {"tools", "tool_choice", "parallel_tool_calls", "response_format"}
             assert '"name": "g"' in sent["messages"][0]["content"]
@@ -165,6 +165,14 @@ class TestTools:
         for options in ({"tools": [F]}, {"tools": [G], "logprobs": 1}):
             with pytest.raises(UnsupportedValueError):
                 body(chat(**options), tools=False)
+
+    def test_a_server_for_diffusion_holds_nobody_to_a_demand(self):
+        sent = body(chat(tools=[G], one_call=True), "diffusion", tools=False)
+        assert not sent.keys() & {"tools", "tool_choice", "parallel_tool_calls", "response_format"}
+        assert '"name": "g"' in sent["messages"][0]["content"]
+        with pytest.raises(UnsupportedValueError) as caught:
+            body(chat(tools=[G], choice=ToolChoice("required")), "diffusion", tools=False)
+        assert caught.value.param == "tool_choice"
 
     def test_what_is_no_tool(self):
         with pytest.raises(InvalidValueError):
@@ -224,6 +232,13 @@ class TestThinking:
         with pytest.raises(UnsupportedValueError) as caught:
             body(chat(thinking=True), "remote")
         assert caught.value.param == "thinking"
+
+    def test_a_server_for_diffusion_knows_no_such_thing(self):
+        assert body(chat(thinking=False), "diffusion") == body(kind="diffusion")
+        for options, param in (({"thinking": True}, "thinking"), ({"effort": "low"}, "effort")):
+            with pytest.raises(UnsupportedValueError) as caught:
+                body(chat(**options), "diffusion")
+            assert caught.value.param == param
 
     def test_a_template_that_does_not_read_it(self):
         nothing = {"variables": frozenset(), "kind": "llama.cpp"}
