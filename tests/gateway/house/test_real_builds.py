@@ -115,11 +115,11 @@ async def test_it_is_served_by_the_second_in_every_dialect(fork, model, session,
     config = write_config(tmp_path / "models.yaml", {"m": {"path": str(model), "threads": 1, "context": 512}})
     with serve("--config", str(config)) as server:
         told = [
-            await ask(session, server.url, dialect, "m", "What is the capital of France?", stream=stream)
+            await ask(session, server.url, dialect, "m", "The capital of France is", stream=stream)
             for dialect in DIALECTS
             for stream in (False, True)
         ]
         assert {(one.status, one.complete) for one in told} == {(200, True)}
-        assert all("Paris" in one.text for one in told[:2]), told
+        assert all("Paris" in one.text for one in told[2 * DIALECTS.index("completions") :][:2]), told
     (pin,) = RegistryFile(tmp_path / "unmask" / "engines.json").read().pins
     assert (pin.failed, pin.lane) == ("llama.cpp", "fork")

@@ -155,9 +155,13 @@ async def test_forms(lane):
 
 
 async def test_a_begun_answer_goes_on(lane):
-    found = (await ask(lane, chat(max_tokens=6, temperature=0, prefill="Sure, the")))[0]
-    assert found.content
-    assert not found.content.startswith("Sure")
+    begun = chat([*HI, {"role": "assistant", "content": "Sure, the"}], max_tokens=6, temperature=0)
+    for question in (chat(max_tokens=6, temperature=0, prefill="Sure, the"), begun):
+        found = (await ask(lane, question))[0]
+        assert found.content
+        assert not found.content.startswith("Sure")
+        async with opened(endpoint(f"{lane}/v1", "llama.cpp", key=SECRET)) as upstream:
+            assert await upstream.count(question) == found.completion.prompt_tokens
 
 
 async def test_log_probabilities(lane):

@@ -206,12 +206,21 @@ class TestConversation:
         assert "name" not in theirs[3]
         assert ours[1]["name"] == theirs[1]["name"] == "me"
 
+    def test_a_last_message_of_the_assistants(self):
+        """llama.cpp goes on with it whatever it is told."""
+        messages = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "Sure, "}]
+        assert body(chat(messages), "llama.cpp")["continue_final_message"]
+        assert "continue_final_message" not in body(chat(messages), "vllm")
+        called = [*messages[:1], {**messages[1], "tool_calls": [template_call("a", "f", {})]}]
+        assert "continue_final_message" not in body(chat(called), "llama.cpp")
+
     def test_a_begun_answer(self):
         begun = {"role": "assistant", "content": "Sure, "}
         for kind in ("llama.cpp", "vllm", "sglang"):
             sent = body(chat(prefill="Sure, "), kind)
             assert sent["messages"][-1] == begun
-            assert sent.get("continue_final_message", False) == (kind != "llama.cpp")
+            assert sent["continue_final_message"]
+            assert sent.get("add_generation_prompt", True) == (kind == "sglang")
         with pytest.raises(UnsupportedValueError) as caught:
             body(chat(prefill="Sure, "), "remote")
         assert caught.value.param == "messages"

@@ -14,7 +14,7 @@ from unmask.gateway.upstream.failures import failure_of, told_by_response
 from unmask.gateway.upstream.request import ask_chat
 
 _SECONDS = aiohttp.ClientTimeout(total=30)
-_TEMPLATE_FIELDS = ("messages", "tools", "chat_template_kwargs")
+_TEMPLATE_FIELDS = ("messages", "tools", "chat_template_kwargs", "continue_final_message", "add_generation_prompt")
 
 
 async def prompt_tokens(chat: Chat, endpoint: Endpoint, session: aiohttp.ClientSession) -> int | None:

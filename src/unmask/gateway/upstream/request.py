@@ -184,14 +184,19 @@ def _alternatives(count: int, endpoint: Endpoint) -> int:
 
 def _conversation(chat: Chat, endpoint: Endpoint) -> dict[str, Any]:
     messages = openai_messages(tool_messages(chat, endpoint), endpoint.kind)
-    if not chat.prefill:
-        return {"messages": messages}
-    fields: dict[str, Any] = {"messages": [*messages, {"role": "assistant", "content": chat.prefill}]}
-    if endpoint.kind in ("vllm", "sglang"):
+    if chat.prefill:
+        messages.append({"role": "assistant", "content": chat.prefill})
+    fields: dict[str, Any] = {"messages": messages}
+    # llama.cpp goes on with any last message of the assistant's; untold to, b11434 repeats it in its answer.
+    if chat.prefill or (endpoint.kind == "llama.cpp" and any(map(_is_text_of_the_assistant, messages[-1:]))):
         fields["continue_final_message"] = True
-    if endpoint.kind == "vllm":
-        fields["add_generation_prompt"] = False
+        if endpoint.kind in ("llama.cpp", "vllm"):
+            fields["add_generation_prompt"] = False
     return fields
+
+
+def _is_text_of_the_assistant(message: dict[str, Any]) -> bool:
+    return bool(message["role"] == "assistant" and "tool_calls" not in message)
 
 
 def _thinking_fields(chat: Chat, endpoint: Endpoint) -> dict[str, Any]:

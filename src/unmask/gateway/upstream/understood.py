@@ -43,7 +43,7 @@ TAKEN: Mapping[str, Mapping[UpstreamKind, str]] = {
     "parallel_tool_calls": _by("parallel_tool_calls") | {"diffusion": HERE},
     "thinking": _by("chat_template_kwargs", _LOCAL) | {"remote": "reasoning_effort"},
     "effort": _by("chat_template_kwargs", _LOCAL) | {"remote": "reasoning_effort"},
-    "prefill": {"llama.cpp": "messages", **_by("continue_final_message", ("vllm", "sglang"))},
+    "prefill": _by("continue_final_message", _LOCAL),
     "token ids": _by("prompt", _LOCAL),
 }
 
