@@ -223,6 +223,8 @@ def test_a_build_from_source(unmask, tmp_path, source):
 def test_what_is_no_build_of_llama_cpp(unmask, source):
     assert "'FAIL' defines nothing" in unmask("engine", "build", "b", source, "--define", "FAIL", status=1)
     told = unmask("engine", "build", "b", source, "--target", "llama-nothing", status=1)
+    unmask("engine", "remove", "b")
+    unmask("engine", "remove", "b", status=1)
     assert re.search(r"It said: .*(ninja: error: unknown target|No rule to make target) 'llama-nothing'", told), told
     (source / "llama.h").unlink()
     assert "is no source of llama.cpp" in unmask("engine", "build", "b", source, status=1)

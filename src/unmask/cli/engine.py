@@ -99,11 +99,12 @@ def list_engines(json: options.Json = False) -> None:
 
 @app.command()
 def remove(name: Name) -> None:
-    """Forget an engine; what --install or build made for it is deleted, and nothing else."""
+    """Forget an engine; what --install or build made for it, even if it failed, is deleted, and nothing else."""
     from unmask.gateway.engine_registry import RegistryFile
 
     with RegistryFile().changing() as changes:
-        _known(changes.registry.engine(name), name)
+        if not _is_left_of_a_build(changes.registry.engine(name), name):
+            _known(changes.registry.engine(name), name)
         changes.registry = changes.registry.without(name)
     shutil.rmtree(_folder(name), ignore_errors=True)
     typer.echo(f"Removed '{name}'.", err=True)
@@ -197,6 +198,13 @@ def _known(engine: Engine | None, name: str) -> Engine:
     if engine is None:
         raise UnknownLaneError(f"No engine called {shown(name)} was added.", hint="'unmask engine list' names them.")
     return engine
+
+
+def _is_left_of_a_build(engine: Engine | None, name: str) -> bool:
+    """Whether there is but the folder of a build that has failed."""
+    from unmask.gateway.engine import NAME
+
+    return engine is None and re.fullmatch(NAME, name) is not None and _folder(name).is_dir()
 
 
 def _folder(name: str) -> Path:
