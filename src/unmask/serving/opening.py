@@ -150,7 +150,7 @@ class _Maker:
         context = engine.max_context or min(card.context_length or 4096, 4096)
         options = wanted.llama_cpp(LlamaCppOptions(context=context, threads=engine.threads))
         directory = self._run_directory()
-        connect = partial(self._start, wanted.name, card, lane, options, directory)
+        connect = partial(self._start, wanted, card, lane, options, directory)
         tokens = options.slots * options.context
         size = _CHILD_BYTES + (card.weight_bytes or 0) + tokens * (card.kv_bytes_per_token or 0)
         return LaneEntry(
@@ -168,19 +168,22 @@ class _Maker:
         )
 
     async def _start(
-        self, name: str, card: ModelCard, lane: Lane, options: LlamaCppOptions, directory: RunDirectory
+        self, wanted: WantedModel, card: ModelCard, lane: Lane, options: LlamaCppOptions, directory: RunDirectory
     ) -> tuple[Endpoint, Child]:
-        """A child on ``lane``, or on the one other that knows the architecture if that one does not."""
+        """A child on ``lane``; unless that alone is wanted, on one other that knows what it turns out not to know."""
         assert card.path is not None, "it was found"
-        model, registry = Path(card.path), RegistryFile()
+        model, name, registry = Path(card.path), wanted.name, RegistryFile()
 
         async def start(on: Lane) -> Child:
             engines = await asyncio.to_thread(registry.read)
             plan = plan_for(on, engines, model, name, card.paradigm, options, card.architecture)
             return await Child.start(plan, directory)
 
-        lanes = await asyncio.to_thread(known_lanes)  # may have to read a program that has changed
-        used, child = await load_or_rescue(card, lanes, lane, start, registry)
+        if wanted.lane is not None:
+            used, child = lane, await start(lane)
+        else:
+            lanes = await asyncio.to_thread(known_lanes)  # may have to read a program that has changed
+            used, child = await load_or_rescue(card, lanes, lane, start, registry)
         return child_endpoint(used, child, name, card.paradigm, options.slots), child
 
     def _remote(self, wanted: WantedModel, source: RemoteSource, card: ModelCard) -> Entry:
