@@ -80,7 +80,7 @@ async def load_or_rescue(
         raise NoLaneError(
             f"Neither {lane.name} nor {other.name} knows the architecture {shown(card.architecture)}, which both "
             f"advertise. {error.message}",
-            hint="Update one of them. A third engine is tried when the model is asked for again.",
+            hint="Update one of them. A third engine, if there is one, has its turn at the next load.",
         ) from None
     _note(file, card, lane, other)
     return other, loaded
