@@ -23,8 +23,10 @@ def plan_for(
     name: str,
     paradigm: Paradigm,
     options: LlamaCppOptions = DEFAULTS,
+    architecture: str | None = None,
 ) -> ChildPlan:
-    """Serve ``model`` under ``name`` as a child of ``lane``'s kind. ``options`` are llama.cpp's.
+    """Serve ``model`` under ``name`` as a child of ``lane``'s kind. ``options`` are llama.cpp's; the ``architecture``
+    tells SGLang how to decode.
 
     Raises ``UnknownLaneError`` if the engine was removed meanwhile, ``NotServedError`` for lanes that are no children.
     """
@@ -35,7 +37,7 @@ def plan_for(
         raise UnknownLaneError(f"There is no engine '{lane.name}' any more.", hint="'unmask engine list' names them.")
     program = Path(engine.program)
     if engine.kind == "sglang":
-        return sglang_plan(program, model, name, paradigm)
+        return sglang_plan(program, model, name, paradigm, architecture)
     if engine.kind == "vllm":
         return vllm_plan(program, model, name)
     if engine.kind == "logits_worker":

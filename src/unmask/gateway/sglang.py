@@ -1,4 +1,4 @@
-"""How SGLang is started for a model directory. Its flags are those of its documentation; it could not be run here."""
+"""How SGLang is started for a model directory. Its flags were compared with release 0.5.23, not run."""
 
 from __future__ import annotations
 
@@ -11,15 +11,23 @@ from unmask.gateway.ports import LOOPBACK
 
 START_SECONDS = 600.0  # it compiles kernels first
 _LAUNCHER = Path(__file__).with_name("sglang_launcher.py")
-_DIFFUSION = ("--dllm-algorithm", "LowConfidence")  # without it, it decodes one token after another
+_ALGORITHM = "LowConfidence"  # of diffusion; without one, it decodes one token after another
+_ALGORITHMS = {"DiffusionGemmaForBlockDiffusion": "Gemma4Renoise"}  # of classes that take one only
 
 
 def sglang_plan(
-    python: Path, model: Path, name: str, paradigm: Paradigm, start_seconds: float = START_SECONDS
+    python: Path,
+    model: Path,
+    name: str,
+    paradigm: Paradigm,
+    architecture: str | None,
+    start_seconds: float = START_SECONDS,
 ) -> ChildPlan:
     """Serve the directory ``model`` with the SGLang of ``python``. Code that comes with the model is not run."""
     arguments = [str(python), str(_LAUNCHER), "--model-path", os.path.abspath(model), "--served-model-name", name]
-    arguments += ["--host", LOOPBACK, *(_DIFFUSION if paradigm == "diffusion" else ())]
+    arguments += ["--host", LOOPBACK]
+    if paradigm == "diffusion":
+        arguments += ["--dllm-algorithm", _ALGORITHMS.get(architecture or "", _ALGORITHM)]
     return ChildPlan(
         name=name,
         command=lambda port: [*arguments, "--port", str(port)],

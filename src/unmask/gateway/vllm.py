@@ -1,4 +1,4 @@
-"""How vLLM is started for a model directory. Its flags are those of its documentation; it could not be run here."""
+"""How vLLM is started for a model directory. Its flags were compared with release 0.33.0, not run."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from unmask.gateway.plan import ChildPlan, Probe
 from unmask.gateway.ports import LOOPBACK
 
 START_SECONDS = 600.0  # it compiles kernels first
-_SERVER = "vllm.entrypoints.openai.api_server"  # what the command `vllm serve` starts
+_SERVER = ("-m", "vllm.entrypoints.cli.main", "serve")  # the command `vllm serve`, by the Python that has it
 
 
 def vllm_plan(python: Path, model: Path, name: str, start_seconds: float = START_SECONDS) -> ChildPlan:
     """Serve the directory ``model`` with the vLLM of ``python``. Code that comes with the model is not run."""
-    arguments = [str(python), "-m", _SERVER, "--model", os.path.abspath(model), "--served-model-name", name]
-    arguments += ["--host", LOOPBACK]
+    arguments = [str(python), *_SERVER, os.path.abspath(model), "--served-model-name", name, "--host", LOOPBACK]
     return ChildPlan(
         name=name,
         command=lambda port: [*arguments, "--port", str(port)],

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from unmask.checkpoints.directory import find_checkpoint
 from unmask.checkpoints.gguf_split import shards
+from unmask.checkpoints.paradigm import Paradigm
 from unmask.engine.free_memory import host_bytes
 from unmask.engine.options import EngineOptions
 from unmask.engine.session_place import SessionPlace
@@ -169,7 +170,7 @@ class _Maker:
         def note(action: str, tokens: int) -> None:
             entry.metrics.kept(action, tokens)
 
-        connect = partial(self._start, wanted.name, card, lane, options, directory, note)
+        connect = partial(self._start, wanted, card, lane, options, directory, note)
         tokens = options.slots * options.context
         size = _CHILD_BYTES + (card.weight_bytes or 0) + tokens * (card.kv_bytes_per_token or 0)
         entry = LaneEntry(
@@ -189,23 +190,31 @@ class _Maker:
         return entry
 
     async def _start(
-        self, name: str, card: ModelCard, lane: Lane, options: LlamaCppOptions, directory: RunDirectory, note: Note
+        self,
+        wanted: WantedModel,
+        card: ModelCard,
+        lane: Lane,
+        options: LlamaCppOptions,
+        directory: RunDirectory,
+        note: Note,
     ) -> tuple[Endpoint, Child]:
-        """A child on ``lane``, or on the one other that knows the architecture if that one does not."""
+        """A child on ``lane``; unless that alone is wanted, on one other that knows what it turns out not to know."""
         assert card.path is not None, "it was found"
-        model, registry = Path(card.path), RegistryFile()
+        model, name, registry = Path(card.path), wanted.name, RegistryFile()
 
         async def start(on: Lane) -> Child:
             engines = await asyncio.to_thread(registry.read)
             sessions = await asyncio.to_thread(sessions_for, self._store, on, card, options, note, name)
             said = options if sessions is None else replace(options, sessions=sessions.directory)
-            plan = plan_for(on, engines, model, name, card.paradigm, said)
+            plan = plan_for(on, engines, model, name, card.paradigm, said, card.architecture)
             return await Child.start(replace(plan, sessions=sessions), directory)
 
-        lanes = await asyncio.to_thread(known_lanes)  # may have to read a program that has changed
-        used, child = await load_or_rescue(card, lanes, lane, start, registry)
-        at_once = options.slots if used.kind == "llama.cpp" else None
-        return replace(child_endpoint(used, child, name), at_once=at_once), child
+        if wanted.lane is not None:
+            used, child = lane, await start(lane)
+        else:
+            lanes = await asyncio.to_thread(known_lanes)  # may have to read a program that has changed
+            used, child = await load_or_rescue(card, lanes, lane, start, registry)
+        return child_endpoint(used, child, name, card.paradigm, options.slots), child
 
     def _remote(self, wanted: WantedModel, source: RemoteSource, card: ModelCard) -> Entry:
         endpoint = Endpoint(
@@ -261,10 +270,17 @@ def _none_served(refused: Mapping[str, Refusal]) -> InvalidValueError:
     )
 
 
-def child_endpoint(lane: Lane, child: Child, name: str) -> Endpoint:
-    """Where ``child`` answers for the model ``name``."""
+def child_endpoint(lane: Lane, child: Child, name: str, paradigm: Paradigm, slots: int) -> Endpoint:
+    """Where ``child`` answers for the model ``name``, and how many at once. A server of llama.cpp for diffusion has one
+    slot, and shows its model no tools.
+    """
     kind: UpstreamKind = lane.kind if lane.kind in ("vllm", "sglang") else "llama.cpp"
-    return Endpoint(lane=lane.name, kind=kind, base_url=f"{child.url}/v1", model=name, key=child.secret)
+    where = Endpoint(lane=lane.name, kind=kind, base_url=f"{child.url}/v1", model=name, key=child.secret)
+    if kind != "llama.cpp":
+        return where
+    if paradigm == "diffusion":
+        return replace(where, kind="diffusion", tools=False, at_once=1)
+    return replace(where, at_once=slots)
 
 
 def _listing(wanted: WantedModel, card: ModelCard, lane: str) -> Listing:
