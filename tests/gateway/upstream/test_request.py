@@ -46,6 +46,8 @@ def test_every_parameter_is_sent_or_refused(name, kind):
     question = chat(**{name: value})
     if name == "repeat_last_n":  # it belongs to a penalty
         assert body(question, kind) == body(kind=kind)
+        if kind not in TAKEN["presence_penalty"]:
+            return
         question = chat(**{name: value}, presence_penalty=1)
     sent = TAKEN.get(name, {}).get(kind)
     if sent is None:
