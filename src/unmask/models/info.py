@@ -38,6 +38,7 @@ def model_info(
         end_ids=spec.end_ids,
         parameters=parameters,
         precision=precision,
+        remembers_raw=spec.remembers_raw,
         service_classes=service_classes or {},
     )
 

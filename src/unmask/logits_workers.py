@@ -1,0 +1,30 @@
+"""How processes that give logits are started. No tensors here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from unmask.errors import InvalidValueError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogitsWorkers:
+    """``count`` processes of ``program``, each with the model's weights of its own.
+
+    ``gpu_layers``: None leaves them to the program. ``start_seconds``: how long one may take to load the model;
+    ``step_seconds``: to answer for one canvas. Raises ``InvalidValueError`` for numbers out of range.
+    """
+
+    program: str
+    count: int = 1
+    gpu_layers: int | None = None
+    start_seconds: float = 600.0
+    step_seconds: float = 300.0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.count <= 64:
+            raise InvalidValueError(
+                f"{self.count} processes were asked for that give logits; it must be 1 to 64.", param="slots"
+            )
+        if not (self.start_seconds > 0 and self.step_seconds > 0):
+            raise InvalidValueError("start_seconds and step_seconds must be above 0.", param="start_seconds")
