@@ -1,7 +1,7 @@
 """A quick program that gives logits of no model, always the same for the same questions, and fails as it is told.
 
-Run as ``toy_logits.py MODEL``, whose ``config.json`` says how many tokens there are. The file ``TOY_SCRIPT`` holds a word
-for each request to come, of whatever process: what goes wrong with it. Logits depend on the tokens and, where they
+Run as ``toy_logits.py MODEL``, whose ``config.json`` says how many tokens there are. The file ``TOY_SCRIPT`` holds a
+word for each request to come, of whatever process: what goes wrong with it. Logits depend on the tokens and, where they
 should, on the request before: whoever loses that gets others.
 """
 

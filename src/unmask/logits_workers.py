@@ -5,17 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from unmask.errors import InvalidValueError
+from unmask.params import OWN_LANE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogitsWorkers:
     """``count`` processes of ``program``, each with the model's weights of its own.
 
-    ``gpu_layers``: None leaves them to the program. ``start_seconds``: how long one may take to load the model;
-    ``step_seconds``: to answer for one canvas. Raises ``InvalidValueError`` for numbers out of range.
+    ``lane``: what they are called among engines. ``gpu_layers``: None leaves them to the program. ``start_seconds``:
+    how long one may take to load the model; ``step_seconds``: to answer for one canvas. Raises ``InvalidValueError``
+    for numbers out of range.
     """
 
     program: str
+    lane: str = OWN_LANE
     count: int = 1
     gpu_layers: int | None = None
     start_seconds: float = 600.0

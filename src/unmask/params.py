@@ -15,6 +15,8 @@ import msgspec
 
 from unmask.service_class import ServiceClass
 
+OWN_LANE = "unmask"  # the name of our own engine among all
+
 END_TOKENS = ("free", "last", "never")
 CACHES = ("exact", "none", "prefix", "dual", "delayed")
 SCORES = ("probability", "margin", "entropy")
@@ -51,7 +53,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     ``precision`` says in which number types the model is computed, and why.
     ``adapter`` names the adapter that makes this model of the loaded one; "" for the loaded model itself.
     ``service_classes`` by name are those that a request may choose. ``remembers_raw``: it is conditioned on its last
-    logits as they were before anything was added to them.
+    logits as they were before anything was added to them. ``lane``: what the engine that computes it is called.
     """
 
     name: str
@@ -73,6 +75,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     parameters: int
     precision: str = ""
     remembers_raw: bool = False
+    lane: str = OWN_LANE
     service_classes: dict[str, ServiceClass] = {}
 
 

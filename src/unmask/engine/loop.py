@@ -58,6 +58,7 @@ class EngineLoop:
             max_context=options.max_context,
             parameters=model.parameters,
             precision=model.precision,
+            lane=options.lane,
             service_classes=options.service_classes,
         )
         self.models = {"": info(model.spec, name)}

@@ -11,6 +11,7 @@ import msgspec
 
 from unmask.errors import InvalidValueError
 from unmask.logits_workers import LogitsWorkers
+from unmask.params import OWN_LANE
 from unmask.service_class import ServiceClass
 from unmask.shown import shown
 
@@ -129,6 +130,11 @@ class EngineOptions:
     def as_environment(self) -> dict[str, str]:
         """The options as the environment variable that the worker process reads."""
         return {"UNMASK_ENGINE_OPTIONS": msgspec.json.encode(self).decode()}
+
+    @property
+    def lane(self) -> str:
+        """What the engine is called among all that serve models."""
+        return OWN_LANE if self.logits_workers is None else self.logits_workers.lane
 
     @classmethod
     def from_environment(cls) -> EngineOptions:

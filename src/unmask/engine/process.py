@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import traceback
+from typing import Self
 
 from unmask.engine import wire
 from unmask.engine.client import EngineClient, Progress
@@ -30,13 +31,19 @@ class ProcessEngine(EngineClient):
         self._reading: asyncio.Task[None] | None = None
 
     @classmethod
-    async def launch(cls, options: EngineOptions, progress: Progress = lambda share: None) -> ProcessEngine:
-        """Start the process and wait until the model is loaded. Raises the ``UnmaskError`` that loading met."""
+    async def launch(
+        cls, options: EngineOptions, progress: Progress = lambda share: None, *, words: int | None = None
+    ) -> Self:
+        """Start the process and wait until the model is loaded. Raises the ``UnmaskError`` that loading met.
+
+        ``words``: the descriptor that its standard error goes to; None leaves it with this process's own.
+        """
         ours, theirs = socket.socketpair()
         process = subprocess.Popen(
             [sys.executable, "-m", "unmask.engine.worker", str(theirs.fileno())],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
+            stderr=words,
             env=os.environ | options.as_environment(),
             start_new_session=True,  # Ctrl-C reaches the server, which then stops its engine in order
         )

@@ -17,7 +17,6 @@ from unmask.gateway.supervisor import Progress, Supervisor
 from unmask.metrics import Metrics
 from unmask.refusal import Refusal
 from unmask.serving.entry import Entry
-from unmask.serving.extension import OWN_LANE
 from unmask.serving.listing import Listing
 from unmask.serving.model import Model, not_ours
 from unmask.serving.resident import LoadedModel
@@ -165,12 +164,12 @@ class House:
         return self._find(name)[1]
 
     def check_ours(self, name: str | None, what: str) -> None:
-        """Before the model is loaded for it: whether ``what`` can be had, which takes our own engine.
+        """Before the model is loaded for it: whether ``what`` can be had, which takes our own engine's tokens.
 
-        Raises ``NotServedError`` where another one serves the model, and what ``show`` raises.
+        Raises ``NotServedError`` where another one writes the text, and what ``show`` raises.
         """
         listing = self.show(self.names[0] if name is None else name)
-        if listing.lane != OWN_LANE:
+        if listing.info is None:
             raise not_ours(what, listing.name, listing.lane)
 
     def states(self) -> list[ModelState]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from unmask.checkpoints.directory import Checkpoint
 from unmask.checkpoints.prompts import PromptEncoder
-from unmask.engine.footprint import engine_bytes
+from unmask.engine.footprint import engine_bytes, workers_bytes
 from unmask.engine.options import EngineOptions
 from unmask.engine.process import ProcessEngine
 from unmask.errors import ModelLoadTimeoutError
@@ -16,12 +16,12 @@ from unmask.gateway.config.wanted import NOTHING_SAID
 from unmask.gateway.supervisor import Progress
 from unmask.models.card import ModelCard
 from unmask.models.info import context_length, model_info
+from unmask.models.logits_worker.served import worker_spec
 from unmask.models.registry import describe
 from unmask.models.spec import ModelSpec
 from unmask.params import GenerationParams
 from unmask.serving.diffusion_model import DiffusionModel
 from unmask.serving.entry import Entry, Stay
-from unmask.serving.extension import OWN_LANE
 from unmask.serving.listing import Listing
 from unmask.serving.resident import LoadedModel, NativeResident
 from unmask.terms import NO_TIMEOUTS, Timeouts
@@ -45,12 +45,14 @@ class NativeEntry(Entry):
         aliases: Sequence[str] = (),
         canary: bool = False,
     ) -> None:
-        """Raises what ``describe`` raises, and ``InvalidValueError`` for a context beyond the model's."""
+        """Raises what ``describe`` and ``worker_spec`` raise, and ``InvalidValueError`` for too large a context."""
         spec = describe(checkpoint, attention=options.attention, adapted=options.adapter is not None)
+        if options.logits_workers is not None:
+            spec = worker_spec(spec)
         length = context_length(spec, options.max_context)
         super().__init__(
             list(_listings(name, options, spec, card)),
-            size_bytes=engine_bytes(options, spec, card.parameters or 0, length),
+            size_bytes=_size_bytes(options, spec, card, length),
             stay=stay,
             defaults=defaults,
             aliases=aliases,
@@ -75,7 +77,7 @@ class NativeEntry(Entry):
 
     async def _launch(self, progress: Progress) -> LoadedModel:
         begun = time.monotonic()
-        engine = await ProcessEngine.launch(self._options, progress)
+        engine = await self._engine(progress)
         try:
             prompts = await asyncio.to_thread(PromptEncoder, self._options.model, engine.model)
             self.metrics.loaded(time.monotonic() - begun, lambda: engine.stats)
@@ -92,6 +94,15 @@ class NativeEntry(Entry):
             raise
         return NativeResident(engine, loaded, self.defaults)
 
+    async def _engine(self, progress: Progress) -> ProcessEngine:
+        return await ProcessEngine.launch(self._options, progress)
+
+
+def _size_bytes(options: EngineOptions, spec: ModelSpec, card: ModelCard, length: int) -> int:
+    if options.logits_workers is not None:
+        return workers_bytes(options.logits_workers, spec, card.weight_bytes or 0, length)
+    return engine_bytes(options, spec, card.parameters or 0, length)
+
 
 def _listings(name: str, options: EngineOptions, spec: ModelSpec, card: ModelCard) -> Iterator[Listing]:
     """What is known before the engine tells."""
@@ -102,12 +113,13 @@ def _listings(name: str, options: EngineOptions, spec: ModelSpec, card: ModelCar
             max_context=options.max_context,
             adapter=adapter,
             parameters=card.parameters or 0,
+            lane=options.lane,
             service_classes=options.service_classes,
         )
         yield Listing(
             name=f"{name}:{adapter}" if adapter else name,
             created=int(time.time()),
-            lane=OWN_LANE,
+            lane=options.lane,
             paradigm="diffusion",
             family=info.family,
             parent=name if adapter else None,

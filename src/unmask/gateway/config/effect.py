@@ -15,7 +15,7 @@ _PLAIN = ("context", "threads", "slots", "gpu_layers", "stall_timeout")
 _TAKEN: Mapping[LaneKind, frozenset[str]] = {
     "unmask": _LOCAL | {"lora", "engine", "defaults.unmask"},
     "llama.cpp": _LOCAL | {"slots", "gpu_layers", "stall_timeout"},
-    "logits_worker": _LOCAL | {"gpu_layers", "defaults.unmask"},
+    "logits_worker": _LOCAL | {"slots", "gpu_layers", "stall_timeout", "defaults.unmask"},
     "sglang": frozenset({"context", "stall_timeout"}),
     "vllm": frozenset({"context", "stall_timeout"}),
     "remote": frozenset({"context", "defaults.unmask", "stall_timeout"}),
