@@ -1,8 +1,8 @@
 """A quick program that gives logits of no model, always the same for the same questions, and fails as it is told.
 
-Run as ``toy_logits.py MODEL``, whose ``config.json`` says how many tokens there are. The file ``TOY_SCRIPT`` holds a
-word for each request to come, of whatever process: what goes wrong with it. Logits depend on the tokens and, where they
-should, on the request before: whoever loses that gets others.
+Run as ``toy_logits.py MODEL``; its ``config.json`` says how many tokens there are, 256 if it is a file. The file
+``TOY_SCRIPT`` holds a word for each request to come, of whatever process: what goes wrong with it. Logits depend on the
+tokens and, where they should, on the request before: whoever loses that gets others.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    config = json.loads((Path(sys.argv[1]) / "config.json").read_text())
-    vocab = config.get("text_config", config)["vocab_size"]
+    vocab = _vocabulary(Path(sys.argv[1]))
     before, before_temperature = 0, 1.0
     _started()
     print(f"READY {vocab}", flush=True)
@@ -42,6 +41,13 @@ def main() -> None:
             logits[-1] = float("nan")
         Path(f"{path}.resp").write_bytes(logits.tobytes()[: -8 if word == "short" else None])
         print(f"OK {canvas}" if word != "miscount" else f"OK {canvas + 1}", flush=True)
+
+
+def _vocabulary(model: Path) -> int:
+    if model.is_file():
+        return 256
+    config = json.loads((model / "config.json").read_text())
+    return config.get("text_config", config)["vocab_size"]
 
 
 def _answered_otherwise(word: str) -> bool:

@@ -216,7 +216,7 @@ def test_logits_that_have_no_room():
 def test_nothing_is_left(toy):
     loop = toy()
     pool = loop._runner.model._pool
-    pid, folder = pool._seats[0].open().pid, pool._exchange.folder
+    pid, folder = pool._seats[0].open().pid, pool._seats[0]._exchange.folder
     generate(loop, [5], max_tokens=1)
     assert list(folder.iterdir()) == []
     loop.close()
@@ -231,7 +231,7 @@ from tests.engines import make_loop, submit
 from unmask.logits_workers import LogitsWorkers
 loop = make_loop(sys.argv[1], max_context=128, logits_workers=LogitsWorkers(program=sys.argv[2]))
 pool = loop._runner.model._pool
-print(pool._seats[0].open().pid, pool._exchange.folder, flush=True)
+print(pool._seats[0].open().pid, pool._seats[0]._exchange.folder, flush=True)
 submit(loop, "only", [5, 6, 7], max_tokens=16)
 loop.step()
 """

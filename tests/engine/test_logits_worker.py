@@ -19,7 +19,7 @@ from unmask.models.logits_worker.served import worker_spec
 from unmask.models.registry import describe
 from unmask.params import GenerationParams
 
-SEATS = {"diffusion_gemma": 3, "llada": 1}
+SEATS = {"diffusion_gemma": 2, "llada": 1}
 
 
 @pytest.fixture(scope="module", params=SEATS)
@@ -36,8 +36,8 @@ def loops(request, golden, tmp_path_factory):
 
 
 def _settings(model):
-    """Each rule that is left, sampling, filters, guidance, drafts, blocks of any length."""
-    chosen = [{"rule": rule} for rule in model.rules]
+    """Every other rule that is left, sampling, filters, guidance, drafts, blocks of any length."""
+    chosen = [{"rule": rule} for rule in model.rules[::2]]
     chosen += [
         {"temperature": 1.0, "seed": 4},
         {"temperature": 0.7, "seed": 5, "top_p": 0.9, "top_k": 9},
@@ -85,7 +85,7 @@ def test_what_an_answer_must_look_like(loops):
         assert expected.ids == found.ids
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(st.data())
 def test_any_request(loops, data):
     own, elsewhere, _ = loops
@@ -128,7 +128,7 @@ def test_no_more_requests_run_than_processes_remember(loops):
     for number in range(5):
         submit(elsewhere, str(number), [5, 6, 7], max_tokens=16, temperature=0.0)
     report = elsewhere.step()
-    assert report.stats.running == (3 if elsewhere.model.denoiser == "renoise" else 5)
+    assert report.stats.running == (2 if elsewhere.model.denoiser == "renoise" else 5)
     assert len(drain(elsewhere)) == 5
 
 

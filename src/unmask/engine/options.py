@@ -46,6 +46,7 @@ _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "quantize": _TEXT,
     "attention": _TEXT_OR_NONE,
     "step_log": _TEXT_OR_NONE,
+    "logits_workers": ((LogitsWorkers, type(None)), "LogitsWorkers or None"),
 }
 
 

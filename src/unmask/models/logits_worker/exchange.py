@@ -49,15 +49,20 @@ class Exchange:
 def _roomy(parents: list[Path], size_bytes: int) -> Path:
     free = {}
     for parent in parents:
-        if parent.is_dir() and os.access(parent, os.W_OK | os.X_OK) and len(os.fsencode(parent)) < MOST_PATH_BYTES - 99:
+        if parent.is_dir() and os.access(parent, os.W_OK | os.X_OK) and _fits_a_line(parent):
             free[parent] = shutil.disk_usage(parent).free
             if free[parent] >= size_bytes:
                 return parent
     told = ", ".join(f"{parent} has {room / 2**20:,.0f} MiB" for parent, room in free.items()) or "there is none"
     raise InsufficientMemoryError(
         f"Logits come through files of {size_bytes / 2**20:,.0f} MiB, and no folder for them has the room: {told}.",
-        hint="Make /dev/shm larger (in a container: --shm-size), or name a larger folder in TMPDIR.",
+        hint="Make /dev/shm larger (containers take an option for it), or name a larger folder in TMPDIR.",
     )
+
+
+def _fits_a_line(parent: Path) -> bool:
+    name = os.fsencode(parent)
+    return len(name) < MOST_PATH_BYTES and b"\n" not in name
 
 
 def _locked_folder(parent: Path) -> tuple[Path, int]:

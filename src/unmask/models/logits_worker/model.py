@@ -75,6 +75,7 @@ class LogitsWorkerModel(Model):
 
     def forward(self, step: StepContext, cache: KeyValueCache) -> Tensor:
         """The number of each row [R], once all canvases of the step have their logits, or have none."""
+        self._answers = []  # lets go of the step's before
         self._calls, self._answers = step.canvases, self._pool.answers(step.canvases)
         for call, answer in zip(self._calls, self._answers, strict=True):
             if isinstance(answer, UnmaskError):

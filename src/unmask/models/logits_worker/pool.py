@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,15 +14,18 @@ from unmask.models.logits_worker.seat import Logits, Seat
 
 
 class WorkerPool:
-    """``count`` processes that ``start`` gives, all ready. Raises the error of the first that does not get so far."""
+    """``count`` processes that ``start`` gives, all ready. Raises the error of the first that does not get so far.
+
+    They end with ``close``, or when nobody has the pool any more.
+    """
 
     def __init__(
         self, start: Callable[[], WorkerProcess], count: int, exchange: Exchange, vocabulary: int, seconds: float
     ) -> None:
-        self._exchange = exchange
         self._seats = [Seat(start, exchange, vocabulary, seconds) for _ in range(count)]
         # All processes belong to these threads, and end with them.
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="unmask-logits")
+        self._ending = weakref.finalize(self, _end, self._seats, self._threads, exchange)
         try:
             for opening in [self._threads.submit(seat.open) for seat in self._seats]:
                 opening.result()
@@ -60,11 +64,15 @@ class WorkerPool:
 
     def close(self) -> None:
         """End all processes."""
-        for seat in self._seats:
-            seat.retire()
-        self._threads.shutdown(cancel_futures=True)
-        self._exchange.close()
+        self._ending()
 
 
 def _ask_all(seat: Seat, calls: list[CanvasCall]) -> list[Logits | UnmaskError]:
     return [seat.answer(call.question, call.trail) for call in calls]
+
+
+def _end(seats: list[Seat], threads: ThreadPoolExecutor, exchange: Exchange) -> None:
+    for seat in seats:
+        seat.retire()
+    threads.shutdown(cancel_futures=True)
+    exchange.close()

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-MOST_PATH_BYTES = 4000  # its buffer for a line holds 4096
+MOST_PATH_BYTES = 3900  # of a folder: the buffer for a line holds 4096
 LOGIT_BYTES = 4
 
 

@@ -19,6 +19,8 @@ from unmask.shown import cut, printable
 
 Logits = NDArray[np.float32]
 
+_LOG = "Its log may tell more: 'unmask logs'."
+
 
 class Seat:
     """Answers questions, one after the other, by a process that ``start`` gives and that answers within ``seconds``.
@@ -60,7 +62,9 @@ class Seat:
                 return self._follow(question, trail)
         except ProcessGoneError as error:
             self.close()
-            return EngineCrashedError(f"The engine that gives this model's logits died twice over a canvas: {error}.")
+            return EngineCrashedError(
+                f"The program that gives this model's logits died twice over a canvas: {error}.", hint=_LOG
+            )
         except UnmaskError as error:
             return error
 
@@ -96,7 +100,7 @@ class Seat:
             ) from None
         except OutOfStepError as error:
             self.close()
-            raise UpstreamError(f"{process.program} does not keep to its protocol: {error}.") from None
+            raise UpstreamError(f"{process.program} does not keep to its protocol: {error}.", hint=_LOG) from None
         finally:
             for file in (path, answer):
                 with suppress(OSError):
@@ -123,7 +127,7 @@ class Seat:
         raise self._no_logits(process, f"gave {found} bytes of logits instead of {wanted}")
 
     def _no_logits(self, process: WorkerProcess, why: str) -> UpstreamError:
-        return UpstreamError(f"{process.program}, which gives this model's logits, {why}.")
+        return UpstreamError(f"{process.program}, which gives this model's logits, {why}.", hint=_LOG)
 
     def _full(self, why: str) -> EngineCrashedError:
         return EngineCrashedError(
