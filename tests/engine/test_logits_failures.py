@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -12,13 +13,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import unmask
 from tests.conftest import ROOT
 from tests.engine.test_families import FAMILIES
 from tests.engines import absorb, drain, generate, make_loop, submit
 from tests.golden.checkpoints import served_copy
 from tests.logits_programs import toy_program
 from unmask.engine import wire
-from unmask.errors import InsufficientMemoryError, ModelLoadFailedError, ModelLoadTimeoutError
+from unmask.errors import InsufficientMemoryError, InvalidValueError, ModelLoadFailedError, ModelLoadTimeoutError
 from unmask.logits_workers import LogitsWorkers
 from unmask.models.logits_worker.exchange import Exchange
 from unmask.models.logits_worker.process import WorkerProcess
@@ -221,6 +223,22 @@ def test_nothing_is_left(toy):
     assert list(folder.iterdir()) == []
     loop.close()
     assert not folder.exists()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_in_python(golden, tmp_path):
+    """The processes end when nobody has the model any more."""
+    path = served_copy(golden / FAMILIES["llada"], tmp_path, tokenizer=True)
+    with pytest.raises(InvalidValueError, match="it must be LogitsWorkers or None"):
+        unmask.LLM(str(path), logits_workers="toy")
+    llm = unmask.LLM(str(path), logits_workers=unmask.LogitsWorkers(program=toy_program(tmp_path)), max_context=64)
+    pid = llm._loop._runner.model._pool._seats[0].open().pid
+    [answer] = llm.generate("Hi", unmask.GenerationParams(max_tokens=4, ignore_eos=True), raw=True)
+    assert len(answer.token_ids) == 4
+    assert llm.model.precision == "computed by toy-logits"
+    del llm
+    gc.collect()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
 

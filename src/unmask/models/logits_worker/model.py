@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect
 from collections.abc import Iterator
 from functools import partial
 
@@ -86,12 +87,13 @@ class LogitsWorkerModel(Model):
 
     def head(self, hidden: Tensor) -> Tensor:
         """Logits [M, V] of the rows numbered ``hidden`` [M]; NaN for those of canvases that have none."""
-        rows = hidden.cpu().numpy()
-        logits = np.full((len(rows), self.spec.shape.vocab), np.nan, dtype=np.float32)
-        for call, answer in zip(self._calls, self._answers, strict=True):
-            own = np.flatnonzero((rows >= call.first_row) & (rows < call.first_row + call.question.canvas))
-            if len(own) and not isinstance(answer, UnmaskError):
-                logits[own] = answer[rows[own] - call.first_row]
+        rows = hidden.tolist()
+        firsts = [call.first_row for call in self._calls]  # ascending, as spans are laid out
+        logits = np.empty((len(rows), self.spec.shape.vocab), dtype=np.float32)
+        for place, row in enumerate(rows):
+            number = bisect(firsts, row) - 1
+            answer = self._answers[number]
+            logits[place] = np.nan if isinstance(answer, UnmaskError) else answer[row - firsts[number]]
         return torch.from_numpy(logits).to(self._device)
 
     def close(self) -> None:
