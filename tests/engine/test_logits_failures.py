@@ -192,6 +192,7 @@ def test_canvases_that_share_a_process(tmp_path, checkpoints):
         ("echo 'error loading model: no tensor x' >&2; exit 1", ModelLoadFailedError, r"exit code 1\).*no tensor x"),
         ("echo READY 7; exec sleep 60", ModelLoadFailedError, "7 tokens; its file says 256"),
         ("kill -SEGV $$", ModelLoadFailedError, "SIGSEGV"),
+        ("echo READY 256 2304; exec sleep 60", ModelLoadFailedError, "READY 256 2304"),
         ("yes", ModelLoadFailedError, "never that it was ready"),
         ("echo begun >&2; exec sleep 60", ModelLoadTimeoutError, r"within 1 s.*begun"),
     ],
@@ -236,7 +237,7 @@ def test_in_python(golden, tmp_path):
     pid = llm._loop._runner.model._pool._seats[0].open().pid
     [answer] = llm.generate("Hi", unmask.GenerationParams(max_tokens=4, ignore_eos=True), raw=True)
     assert len(answer.token_ids) == 4
-    assert llm.model.precision == "computed by toy-logits"
+    assert llm.model.precision == "what toy-logits computes in"
     del llm
     gc.collect()
     with pytest.raises(ProcessLookupError):

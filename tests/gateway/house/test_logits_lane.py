@@ -70,11 +70,14 @@ async def test_the_same_text_as_on_our_own_engine(server, session, dialect):
 
 
 async def test_requests_beside_each_other(server, session):
-    """More than there are processes, sampled too."""
+    """More than there are processes, sampled too, some of them streamed."""
     jobs = [(prompt, {"temperature": t, "seed": 5 + t}) for prompt in PROMPTS for t in (0, 1)]
 
     async def texts(model: str, *, together: bool) -> list[str]:
-        asking = [ask(session, server.url, "chat", model, prompt, 24, **more) for prompt, more in jobs]
+        asking = [
+            ask(session, server.url, "chat", model, prompt, 24, stream=together and n % 3 > 0, **more)
+            for n, (prompt, more) in enumerate(jobs)
+        ]
         told = await asyncio.gather(*asking) if together else [await one for one in asking]
         assert [one.status for one in told] == [200] * len(jobs), told
         return [one.text for one in told]

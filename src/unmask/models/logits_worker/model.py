@@ -118,7 +118,7 @@ def load_elsewhere(
         parameters=sums(stored(checkpoint))["parameters"],
         device=choose_device(device),
         most_running=workers.count if spec.remembers_raw else _ANY_RUNNING,
-        words=f"computed by {os.path.basename(workers.program)}",
+        words=f"what {os.path.basename(workers.program)} computes in",
     )
 
 

@@ -64,9 +64,11 @@ class WorkerProcess:
         deadline = time.monotonic() + seconds
         try:
             for _ in range(_MOST_BEFORE_READY):
-                found = vocabulary_of(self.listen(deadline - time.monotonic()))
-                if found is not None:
+                line = self.listen(deadline - time.monotonic())
+                if (found := vocabulary_of(line)) is not None:
                     break
+                if line.startswith("READY"):  # as the program that decodes by itself has it
+                    raise OutOfStepError(f"it said '{printable(cut(line))}'")
             else:
                 raise OutOfStepError("it wrote many lines, and never that it was ready")
         except TimeoutError:
