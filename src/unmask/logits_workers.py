@@ -25,9 +25,7 @@ class LogitsWorkers:
     step_seconds: float = 300.0
 
     def __post_init__(self) -> None:
-        if not 1 <= self.count <= 64:
-            raise InvalidValueError(
-                f"{self.count} processes were asked for that give logits; it must be 1 to 64.", param="slots"
-            )
+        if not 1 <= self.count <= 4096:
+            raise InvalidValueError(f"{self.count} processes were asked for; it must be 1 to 4096.", param="count")
         if not (self.start_seconds > 0 and self.step_seconds > 0):
             raise InvalidValueError("start_seconds and step_seconds must be above 0.", param="start_seconds")

@@ -147,17 +147,24 @@ def test_cancelled_in_the_middle_of_a_canvas(toy):
     assert generate(loop, [5, 6, 7], **REQUEST).ids == expected.ids
 
 
-def test_a_batch_request_that_pauses_in_its_canvas_goes_on_where_it_was(toy):
+def test_a_batch_request_that_pauses_in_its_canvas_goes_on_where_it_was(toy, monkeypatch):
+    """Its process waits for it: nothing is asked twice."""
+    asked = []
+    ask = Seat._ask
+    monkeypatch.setattr(Seat, "_ask", lambda seat, question: asked.append(question) or ask(seat, question))
     loop = toy(count=2)
     alone = {n: generate(loop, [n, 6, 7], **REQUEST).ids for n in range(5)}
     params = resolve(GenerationParams(**REQUEST), loop.model, 3)
     loop.send(wire.Submit("0", [0, 6, 7], params, Terms(priority="batch")))
     results = {}
+    asked.clear()
     for n in range(1, 5):
         submit(loop, str(n), [n, 6, 7], **REQUEST)
         absorb(loop.step(), results)
     drain(loop, results)
     assert {int(name): result.ids for name, result in results.items()} == alone
+    assert results["0"].finished_in_step > results["0"].stats.forwards  # it did pause
+    assert len(asked) == sum(result.stats.forwards for result in results.values())
 
 
 def test_canvases_that_share_a_process(tmp_path, checkpoints):

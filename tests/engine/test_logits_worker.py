@@ -19,7 +19,7 @@ from unmask.models.logits_worker.served import worker_spec
 from unmask.models.registry import describe
 from unmask.params import GenerationParams
 
-SEATS = {"diffusion_gemma": 2, "llada": 1}
+SEATS = {"diffusion_gemma": 2, "llada": 2}
 
 
 @pytest.fixture(scope="module", params=SEATS)

@@ -26,8 +26,6 @@ from unmask.models.logits_worker.protocol import LOGIT_BYTES
 from unmask.models.logits_worker.seat import Logits
 from unmask.models.spec import ModelSpec
 
-_ANY_RUNNING = 2**31
-
 
 class LogitsWorkerModel(Model):
     """Its hidden rows are the numbers of the step's rows, whose logits are there since ``forward`` asked for them."""
@@ -76,8 +74,8 @@ class LogitsWorkerModel(Model):
 
     def forward(self, step: StepContext, cache: KeyValueCache) -> Tensor:
         """The number of each row [R], once all canvases of the step have their logits, or have none."""
-        self._answers = []  # lets go of the step's before
-        self._calls, self._answers = step.canvases, self._pool.answers(step.canvases)
+        self._calls, self._answers = step.canvases, []  # lets go of what the step before had
+        self._answers = self._pool.answers(step.canvases)
         for call, answer in zip(self._calls, self._answers, strict=True):
             if isinstance(answer, UnmaskError):
                 call.fault = answer
@@ -117,7 +115,7 @@ def load_elsewhere(
         pool,
         parameters=sums(stored(checkpoint))["parameters"],
         device=choose_device(device),
-        most_running=workers.count if spec.remembers_raw else _ANY_RUNNING,
+        most_running=workers.count if spec.remembers_raw else Model.most_running,
         words=f"what {os.path.basename(workers.program)} computes in",
     )
 

@@ -140,4 +140,5 @@ def _how(status: int | None) -> str:
         return "closed its output"
     if status >= 0:
         return f"ended (exit code {status})"
-    return f"was ended by a signal ({printable(cut(signal.Signals(-status).name))})"
+    name = next((known.name for known in signal.Signals if known == -status), str(-status))
+    return f"was ended by a signal ({name})"
