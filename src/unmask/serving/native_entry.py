@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from unmask.checkpoints.directory import Checkpoint
 from unmask.checkpoints.prompts import PromptEncoder
@@ -57,6 +58,7 @@ class NativeEntry(Entry):
             defaults=defaults,
             aliases=aliases,
             canary=canary,
+            files=_files(options, checkpoint),
         )
         self._options = options
         self._capacity = options.max_running + max_waiting
@@ -102,6 +104,14 @@ def _size_bytes(options: EngineOptions, spec: ModelSpec, card: ModelCard, length
     if options.logits_workers is not None:
         return workers_bytes(options.logits_workers, spec, card.weight_bytes or 0, length)
     return engine_bytes(options, spec, card.parameters or 0, length)
+
+
+def _files(options: EngineOptions, checkpoint: Checkpoint) -> list[Path]:
+    others = [options.adapter] if options.adapter is not None else []
+    own = [checkpoint.path] if checkpoint.header is None else checkpoint.weights
+    if options.logits_workers is not None:
+        others.append(options.logits_workers.program)
+    return [*own, *map(Path, [*others, *options.adapters.values()])]
 
 
 def _listings(name: str, options: EngineOptions, spec: ModelSpec, card: ModelCard) -> Iterator[Listing]:

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from unmask.checkpoints.directory import find_checkpoint
+from unmask.checkpoints.gguf_split import shards
 from unmask.engine.free_memory import host_bytes
 from unmask.engine.options import EngineOptions
 from unmask.errors import InvalidValueError
@@ -185,6 +186,7 @@ class _Maker:
             aliases=wanted.aliases,
             log=directory.log_path(wanted.name),
             canary=wanted.canary,
+            files=_files(card),
         )
 
     async def _start(
@@ -238,6 +240,13 @@ class _Maker:
             self._directory = RunDirectory(self._plan.config.log_dir or home() / "run")
             self._directory.sweep()
         return self._directory
+
+
+def _files(card: ModelCard) -> list[Path]:
+    """What a model is read from, and the registry, which tells when an engine has changed."""
+    assert card.path is not None, "it was found"
+    path, registry = Path(card.path), RegistryFile().path
+    return [*([path] if path.is_dir() else shards(path)), *([registry] if registry.exists() else [])]
 
 
 def _none_served(refused: Mapping[str, Refusal]) -> InvalidValueError:

@@ -44,17 +44,16 @@ class Fetch:
 
     @property
     def prompt_tokens(self) -> int:
-        """Tokens of the prompt; 0 as long as the lane has not told."""
-        return self._reader.told_prompt
+        """Tokens of the prompt; 0 as long as the lane has not answered."""
+        return self._reader.prompt_tokens
 
     async def deltas(self, session: aiohttp.ClientSession) -> AsyncGenerator[AnswerDelta]:
         """All deltas, the answer with the last. Raises an error of the catalogue. To be closed when it is left: that
         closes the connection, which tells the lane to stop.
         """
         cut_by: FinishReason | None = None
-        self._watch.start()
         try:
-            async with self._turns.one(self._watch), aclosing(self._told(session)) as told:
+            async with self._watch.running(), self._turns.one(self._watch), aclosing(self._told(session)) as told:
                 async for news in told:
                     with self._watch.paused():
                         yield self._delta(news)
@@ -92,16 +91,13 @@ class Fetch:
     async def _open(self, session: aiohttp.ClientSession, body: bytes) -> aiohttp.ClientResponse:
         """The response, once its head is there. Raises what it says if it is no answer."""
         url = self._endpoint.base_url.rstrip("/") + self._asked.path
-        sending = session.post(url, data=body, headers=self._endpoint.headers, allow_redirects=False)
         try:
-            response = await self._watch.wait(sending)
+            response = await session.post(url, data=body, headers=self._endpoint.headers, allow_redirects=False)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise EngineUnavailableError(
                 f"Lane '{self._lane}' cannot be reached: {_said(error)}.",
                 hint="It may be starting, or have ended; see its log.",
             ) from None
-        except TimeoutError:
-            raise
         except (aiohttp.ClientResponseError, aiohttp.InvalidURL) as error:
             raise UpstreamError(f"Lane '{self._lane}' speaks no HTTP: {_said(error)}.", hint="See its log.") from None
         except (aiohttp.ClientError, OSError) as error:
@@ -160,9 +156,7 @@ class Fetch:
     async def _read(self, response: aiohttp.ClientResponse) -> bytes:
         """What has come, or nothing at the end. Of an answer that is over, only its usage can be lost any more."""
         try:
-            return await self._watch.wait(response.content.readany())
-        except TimeoutError:
-            raise
+            return await response.content.readany()
         except (aiohttp.ClientError, OSError) as error:
             if self._reader.finished:
                 return b""
@@ -196,6 +190,7 @@ class Fetch:
 
     def _delta(self, news: News, answer: Answer | None = None) -> AnswerDelta:
         stats = self._watch.stats()
+        stats.committed = self._reader.committed
         if news.frame is not None:
             self._snapshots += 1
             stats.forwards, stats.blocks = self._snapshots, 1  # a frame says how far it has come
