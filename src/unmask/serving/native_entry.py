@@ -7,11 +7,15 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import structlog
+
 from unmask.checkpoints.directory import Checkpoint
 from unmask.checkpoints.prompts import PromptEncoder
 from unmask.engine.footprint import engine_bytes, workers_bytes
 from unmask.engine.options import EngineOptions
 from unmask.engine.process import ProcessEngine
+from unmask.engine.session_place import SessionPlace
+from unmask.engine.wire import Session
 from unmask.errors import ModelLoadTimeoutError
 from unmask.gateway.config.wanted import NOTHING_SAID
 from unmask.gateway.supervisor import Progress
@@ -27,9 +31,13 @@ from unmask.serving.listing import Listing
 from unmask.serving.resident import LoadedModel, NativeResident
 from unmask.terms import NO_TIMEOUTS, Timeouts
 
+_log = structlog.get_logger()
+
 
 class NativeEntry(Entry):
-    """Loaded in an engine process of its own, within ``load_seconds``; None takes what it takes."""
+    """Loaded in an engine process of its own, within ``load_seconds``; None takes what it takes. ``place``: where that
+    finds what it had in a life before, and leaves what it has; None is nowhere.
+    """
 
     def __init__(
         self,
@@ -45,6 +53,7 @@ class NativeEntry(Entry):
         defaults: GenerationParams = NOTHING_SAID,
         aliases: Sequence[str] = (),
         canary: bool = False,
+        place: SessionPlace | None = None,
     ) -> None:
         """Raises what ``describe`` and ``worker_spec`` raise, and ``InvalidValueError`` for too large a context."""
         spec = describe(checkpoint, attention=options.attention, adapted=options.adapter is not None)
@@ -61,6 +70,7 @@ class NativeEntry(Entry):
             files=_files(options, checkpoint),
         )
         self._options = options
+        self._place = place
         self._capacity = options.max_running + max_waiting
         self._timeouts = timeouts
         self._load_seconds = load_seconds
@@ -97,7 +107,12 @@ class NativeEntry(Entry):
         return NativeResident(engine, loaded, self.defaults)
 
     async def _engine(self, progress: Progress) -> ProcessEngine:
-        return await ProcessEngine.launch(self._options, progress)
+        return await ProcessEngine.launch(self._options, progress, self._place, self._note)
+
+    def _note(self, session: Session) -> None:
+        if session.reason:
+            _log.warning(f"session not {session.action}", model=self.name, reason=session.reason)
+        self.metrics.kept(session.action, session.tokens)
 
 
 def _size_bytes(options: EngineOptions, spec: ModelSpec, card: ModelCard, length: int) -> int:

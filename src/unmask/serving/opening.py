@@ -14,6 +14,7 @@ from unmask.checkpoints.directory import find_checkpoint
 from unmask.checkpoints.gguf_split import shards
 from unmask.engine.free_memory import host_bytes
 from unmask.engine.options import EngineOptions
+from unmask.engine.session_place import SessionPlace
 from unmask.errors import InvalidValueError
 from unmask.gateway.child import Child
 from unmask.gateway.config.appraisal import Appraisal, appraise
@@ -29,8 +30,9 @@ from unmask.gateway.llama_cpp import LlamaCppOptions
 from unmask.gateway.rescue import load_or_rescue
 from unmask.gateway.residency import ResidencyLimits
 from unmask.gateway.run_directory import RunDirectory
+from unmask.gateway.slot_sessions import Note, sessions_for
 from unmask.gateway.upstream.endpoint import Endpoint, Patience, UpstreamKind
-from unmask.home import home
+from unmask.home import home, sessions_folder
 from unmask.models.card import ModelCard
 from unmask.refusal import Refusal
 from unmask.serving.entry import Entry, Stay
@@ -40,6 +42,7 @@ from unmask.serving.listing import Listing
 from unmask.serving.native_entry import NativeEntry
 from unmask.serving.settings import ServerSettings
 from unmask.serving.worker_entry import WorkerEntry, elsewhere
+from unmask.session_store import SessionStore
 
 USUAL_SHARE = MemoryBudget(share=0.9)  # of the memory that is free when the server starts
 _CHILD_BYTES = 100 * 2**20  # what llama.cpp has without a model
@@ -68,7 +71,7 @@ class HousePlan:
         appraisals = appraise(wanted, known_lanes())
         refused: dict[str, Refusal] = {}
         made: list[Entry] = []
-        maker = _Maker(self, alone=len(appraisals) == 1)
+        maker = _Maker(self, alone=len(appraisals) == 1, store=self._store())
         for one in appraisals:
             if one.lane is not None:
                 made.append(maker.make(one, one.lane))
@@ -93,6 +96,16 @@ class HousePlan:
             )
         return [replace(wanted[0], name=named)]
 
+    def _store(self) -> SessionStore | None:
+        """Where conversations are kept, rid of what killed servers have left half-written."""
+        said = self.settings.session_store
+        most_bytes = self.config.session_store if said is None else said
+        if not most_bytes:
+            return None
+        store = SessionStore(sessions_folder(), most_bytes)
+        store.sweep()
+        return store
+
     def _limits(self, *, alone: bool) -> ResidencyLimits:
         """One model takes what it takes; several share what is said, or what was free."""
         free = host_bytes()
@@ -105,8 +118,9 @@ class HousePlan:
 class _Maker:
     """Makes the entries of a house; ``alone``: there is but one, which then stays."""
 
-    def __init__(self, plan: HousePlan, *, alone: bool) -> None:
+    def __init__(self, plan: HousePlan, *, alone: bool, store: SessionStore | None) -> None:
         self._plan = plan
+        self._store = store
         self._alone = alone
         self._directory: RunDirectory | None = None
 
@@ -146,6 +160,7 @@ class _Maker:
             defaults=wanted.defaults,
             aliases=wanted.aliases,
             canary=wanted.canary and settings.canary,
+            place=None if self._store is None else SessionPlace(str(self._store.directory), self._store.most_bytes),
         )
 
     def _worker(self, wanted: WantedModel, source: LocalSource, card: ModelCard, lane: Lane) -> Entry:
@@ -171,10 +186,14 @@ class _Maker:
         context = engine.max_context or min(card.context_length or 4096, 4096)
         options = wanted.llama_cpp(LlamaCppOptions(context=context, threads=engine.threads))
         directory = self._run_directory()
-        connect = partial(self._start, wanted.name, card, lane, options, directory)
+
+        def note(action: str, tokens: int) -> None:
+            entry.metrics.kept(action, tokens)
+
+        connect = partial(self._start, wanted.name, card, lane, options, directory, note)
         tokens = options.slots * options.context
         size = _CHILD_BYTES + (card.weight_bytes or 0) + tokens * (card.kv_bytes_per_token or 0)
-        return LaneEntry(
+        entry = LaneEntry(
             replace(_listing(wanted, card, lane.name), context_length=options.context),
             connect,
             capacity=options.slots + self._plan.settings.max_waiting,
@@ -188,9 +207,10 @@ class _Maker:
             canary=wanted.canary,
             files=_files(card),
         )
+        return entry
 
     async def _start(
-        self, name: str, card: ModelCard, lane: Lane, options: LlamaCppOptions, directory: RunDirectory
+        self, name: str, card: ModelCard, lane: Lane, options: LlamaCppOptions, directory: RunDirectory, note: Note
     ) -> tuple[Endpoint, Child]:
         """A child on ``lane``, or on the one other that knows the architecture if that one does not."""
         assert card.path is not None, "it was found"
@@ -198,7 +218,10 @@ class _Maker:
 
         async def start(on: Lane) -> Child:
             engines = await asyncio.to_thread(registry.read)
-            return await Child.start(plan_for(on, engines, model, name, card.paradigm, options), directory)
+            sessions = await asyncio.to_thread(sessions_for, self._store, on, card, options, note, name)
+            said = options if sessions is None else replace(options, sessions=sessions.directory)
+            plan = plan_for(on, engines, model, name, card.paradigm, said)
+            return await Child.start(replace(plan, sessions=sessions), directory)
 
         lanes = await asyncio.to_thread(known_lanes)  # may have to read a program that has changed
         used, child = await load_or_rescue(card, lanes, lane, start, registry)
