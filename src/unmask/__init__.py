@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from unmask.engine.text import TextDelta
     from unmask.errors import UnmaskError
     from unmask.events import TokenLogprob
+    from unmask.logits_workers import LogitsWorkers
     from unmask.params import GenerationParams
     from unmask.service_class import ServiceClass
 
@@ -21,6 +22,7 @@ __all__ = [
     "Completion",
     "EngineOptions",
     "GenerationParams",
+    "LogitsWorkers",
     "ServiceClass",
     "TextDelta",
     "TokenLogprob",
@@ -35,6 +37,7 @@ _HOMES = {
     "Completion": "unmask.engine.completion",
     "EngineOptions": "unmask.engine.options",
     "GenerationParams": "unmask.params",
+    "LogitsWorkers": "unmask.logits_workers",
     "ServiceClass": "unmask.service_class",
     "TextDelta": "unmask.engine.text",
     "TokenLogprob": "unmask.events",

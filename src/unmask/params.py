@@ -15,6 +15,8 @@ import msgspec
 
 from unmask.service_class import ServiceClass
 
+OWN_LANE = "unmask"  # the name of our own engine among all
+
 END_TOKENS = ("free", "last", "never")
 CACHES = ("exact", "none", "prefix", "dual", "delayed")
 SCORES = ("probability", "margin", "entropy")
@@ -50,7 +52,8 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     ``context_length`` counts prompt and canvas tokens. ``mask_id`` is None for a model without a mask token.
     ``precision`` says in which number types the model is computed, and why.
     ``adapter`` names the adapter that makes this model of the loaded one; "" for the loaded model itself.
-    ``service_classes`` by name are those that a request may choose.
+    ``service_classes`` by name are those that a request may choose. ``remembers_raw``: it is conditioned on its last
+    logits as they were before anything was added to them. ``lane``: what the engine that computes it is called.
     """
 
     name: str
@@ -71,6 +74,8 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
     end_ids: tuple[int, ...]
     parameters: int
     precision: str = ""
+    remembers_raw: bool = False
+    lane: str = OWN_LANE
     service_classes: dict[str, ServiceClass] = {}
 
 

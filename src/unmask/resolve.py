@@ -327,6 +327,12 @@ def _cfg_scale(said: _Said, model: ModelInfo, rule: str) -> float:
 
 
 def _logit_bias(bias: dict[int, float], model: ModelInfo) -> dict[int, float]:
+    if bias and model.remembers_raw:
+        raise UnsupportedValueError(
+            f"{model.name} builds on logits that another engine remembers, to which no bias is added.",
+            hint="Leave it out, or have the model served by Unmask's own engine.",
+            param="logit_bias",
+        )
     if len(bias) > MAX_BIASES:
         raise InvalidValueError(
             f"'logit_bias' has {len(bias)} entries; it may have {MAX_BIASES}.", hint="Send fewer.", param="logit_bias"

@@ -31,6 +31,7 @@ LLAMA_CPP = lane("llama.cpp", "llama.cpp", "gguf", autoregressive=" ".join(MAINL
 LISTS_ALL = lane("lists-all", "llama.cpp", "gguf", autoregressive=f"{' '.join(MAINLINE)} llada llada2 dream sdar")
 FORK = lane("my-fork", "llama.cpp", "gguf", autoregressive="llama", diffusion="sdar diffusion-gemma")
 WORKER = lane("worker", "logits_worker", "gguf", diffusion="diffusion-gemma sdar llama")
+DECODES = lane("decodes", "llama.cpp", "gguf", diffusion="diffusion-gemma sdar llama")
 SGLANG = lane(
     "sglang", "sglang", "safetensors", autoregressive="LlamaForCausalLM Qwen2ForCausalLM",
     diffusion="LLaDA2MoeModelLM LLaDAModelLM NemotronLabsDiffusionModel",

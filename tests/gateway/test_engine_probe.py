@@ -31,7 +31,7 @@ def test_programs_for_diffusion(tmp_path):
     kind, found = probe("llama.cpp", build(tmp_path / "b", *RELEASED, "diffusion-gemma", words=WORKER, help="exit 1"))
     assert (kind, found.architectures) == ("logits_worker", {"diffusion": ["diffusion-gemma"]})
     lane = engine_lane(Engine("w", kind, str(tmp_path / "b"), "a path", found))
-    assert "logits only" in lane.missing
+    assert (lane.kind, lane.missing) == ("logits_worker", "")
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 from tests.foreign_models import FOREIGN, IMAGE_ARCHITECTURES, gguf_file, hugging_face, tiny_copy
 from tests.gateway.known import (
     ALL,
+    DECODES,
     FORK,
     LISTS_ALL,
     LLAMA_CPP,
@@ -152,10 +153,19 @@ def test_whole_diffusion_models_go_to_our_own_engine_in_either_container(golden,
 def test_a_diffusion_model_goes_to_an_engine_that_decodes_it_and_to_no_other(tmp_path, build):
     card = card_of(tmp_path, build)
     assert card.paradigm == "diffusion"
-    assert route(card, (OWN, LISTS_ALL, LLAMA_CPP, WORKER)).lane is WORKER
+    assert route(card, (OWN, LISTS_ALL, LLAMA_CPP, DECODES)).lane is DECODES
     text = refused(route(card, (OWN, LISTS_ALL, LLAMA_CPP)), "no_lane")
     assert "lists-all knows the architecture as autoregressive only" in text
     assert refused(route(card, ALL, "lists-all"), "paradigm_mismatch")
+
+
+def test_who_gives_logits_alone_needs_our_own_engine_to_decode_them(golden, tmp_path):
+    file = inspect_model(str(convert(golden / "diffusion_gemma" / "ckpt", tmp_path / "gemma.gguf")))
+    assert route(file, (OWN, WORKER)).lane is route(file, (WORKER, OWN)).lane is OWN
+    assert route(file, (OWN, WORKER), "worker").lane is WORKER
+    assert "install worker" in refused(route(file, (OWN, missing(WORKER)), "worker"), "lane_missing")
+    novel = card_of(tmp_path, foreign("gguf-sdar"))
+    assert "gives logits only, and Unmask cannot decode" in refused(route(novel, (OWN, WORKER)), "no_lane")
 
 
 def test_the_first_of_those_that_fit_is_taken(tmp_path):

@@ -27,7 +27,7 @@ def cache_pages(options: EngineOptions, model: Model, context_length: int) -> in
                 param="kv_tokens",
             )
         return options.kv_tokens // PAGE_TOKENS
-    page_bytes = model.spec.shape.cache_width * model.dtype.itemsize * PAGE_TOKENS
+    page_bytes = max(model.token_bytes * PAGE_TOKENS, 1)
     return pages_within(options, context_length, page_bytes, _cache_bytes(model.device))
 
 

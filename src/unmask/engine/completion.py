@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from unmask.events import FinishReason, RequestStats, TokenLogprob
-from unmask.params import DecodingParams
+from unmask.params import OWN_LANE, DecodingParams
 from unmask.terms import PLAIN, Terms
 
 
@@ -13,7 +13,8 @@ from unmask.terms import PLAIN, Terms
 class TextRequest:
     """A prompt to answer with text. ``params`` are resolved; a ``stop`` string ends the text right before it.
 
-    ``shown``: texts of special tokens that are part of the answer's text; others have none.
+    ``shown``: texts of special tokens that are part of the answer's text; others have none. ``lane``: what the engine
+    that computes the model is called.
     """
 
     prompt_ids: list[int]
@@ -21,6 +22,7 @@ class TextRequest:
     stop: tuple[str, ...] = ()
     terms: Terms = PLAIN
     shown: tuple[str, ...] = ()
+    lane: str = OWN_LANE
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ class Completion:
     scoring: RequestStats | None = None
     warnings: tuple[str, ...] = ()
     replayed: bool = False
+    lane: str = OWN_LANE
     waited: float = 0.0
 
     @property

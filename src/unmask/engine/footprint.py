@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from unmask.engine.options import EngineOptions
 from unmask.engine.pages import PAGE_TOKENS, pages_for
+from unmask.logits_workers import LogitsWorkers
 from unmask.models.spec import ModelSpec
 
 LEAST_CONTEXTS = 2  # whole ones that must fit, so that any single request does, a guided one's second stream too
 CPU_CACHE_BYTES = 2 * 2**30  # a modest share of a computer that does other things
 _PROCESS_BYTES = 250 * 2**20  # what an engine process has without a model
+_LOGIT_BYTES = 4
+_HALF_BYTES = 2  # of a number in the caches of llama.cpp
 _DTYPE_BYTES = {"bfloat16": 2, "float16": 2}
 
 
@@ -26,3 +29,12 @@ def engine_bytes(options: EngineOptions, spec: ModelSpec, parameters: int, conte
     pages = options.kv_tokens // PAGE_TOKENS or pages_within(options, context_length, page_bytes, CPU_CACHE_BYTES)
     weights = parameters * (1 if options.quantize == "int8" else width)
     return _PROCESS_BYTES + weights + pages * page_bytes
+
+
+def workers_bytes(workers: LogitsWorkers, spec: ModelSpec, weight_bytes: int, context_length: int) -> int:
+    """The same of an engine whose model is in processes of ``workers``: each has its weights, a context's keys and
+    values, and logits of a canvas, which it remembers, and which are on their way to us.
+    """
+    kept = context_length * spec.shape.cache_width * _HALF_BYTES
+    logits = 2 * spec.block_length * spec.shape.vocab * _LOGIT_BYTES
+    return _PROCESS_BYTES + workers.count * (weight_bytes + kept + logits)

@@ -11,7 +11,7 @@ from functools import partial
 
 import torch
 
-from unmask.checkpoints.directory import open_checkpoint
+from unmask.checkpoints.directory import Checkpoint, find_checkpoint, open_checkpoint
 from unmask.checkpoints.weights import Progress
 from unmask.engine import wire
 from unmask.engine.cache_size import cache_pages
@@ -30,11 +30,14 @@ from unmask.engine.step_log import StepLog, check_step_log
 from unmask.engine.step_meter import StepWatch
 from unmask.engine.step_records import Origin
 from unmask.engine.timeouts import end_overdue
-from unmask.errors import EngineFaultError, InvalidValueError, NotFiniteError
+from unmask.errors import EngineFaultError, InvalidValueError, NotFiniteError, UnmaskError
 from unmask.events import CanvasEvent, EngineStats, StepReport
 from unmask.models.base import Model
-from unmask.models.info import model_info
+from unmask.models.info import context_length, model_info
 from unmask.models.load import load_model
+from unmask.models.logits_worker.model import load_elsewhere
+from unmask.models.logits_worker.served import worker_spec
+from unmask.models.registry import describe
 from unmask.params import ModelInfo
 
 _NOT_FINITE_HINT = "Its weights may be damaged; in float16 numbers may grow too large, so try another dtype."
@@ -53,19 +56,9 @@ class EngineLoop:
             torch.set_num_threads(options.threads)
         if options.step_log is not None:
             check_step_log(options.step_log)
-        checkpoint = open_checkpoint(options.model)
-        marks = None if place is None else file_marks(checkpoint, options)
-        model = load_model(
-            checkpoint,
-            adapter=options.adapter,
-            adapters=options.adapters,
-            attention=options.attention,
-            device=options.device,
-            dtype=options.dtype,
-            quantize=options.quantize,
-            progress=progress,
-            check=partial(check_fit, options, checkpoint),
-        )
+        checkpoint = _checkpoint(options)
+        marks = None if place is None or options.logits_workers is not None else file_marks(checkpoint, options)
+        model = _loaded(options, checkpoint, progress)
         if options.batch_invariant:
             model.tile()
         name = checkpoint.name
@@ -74,6 +67,7 @@ class EngineLoop:
             max_context=options.max_context,
             parameters=model.parameters,
             precision=model.precision,
+            lane=options.lane,
             service_classes=options.service_classes,
         )
         self.models = {"": info(model.spec, name)}
@@ -83,9 +77,10 @@ class EngineLoop:
         self.stats = EngineStats()
         self._pages = PageLedger(cache_pages(options, model, self.model.context_length))
         self._runner = _new_runner(model, self._pages.total)
-        self._shares = options.prefix_cache
+        self._shares = options.prefix_cache and not model.elsewhere
         self._memory = KeyValueMemory(self._pages)
-        self._scheduler = Scheduler(options.max_running, options.max_rows, self._memory, options.service_classes)
+        most_running = min(options.max_running, model.most_running)
+        self._scheduler = Scheduler(most_running, options.max_rows, self._memory, options.service_classes)
         self._estimates = LevelEstimator()
         self._lookahead = Lookahead(self._runner, self._memory, options.draft_rows)
         self.sessions: PrefixSessions | None = None
@@ -111,7 +106,12 @@ class EngineLoop:
                     self._obey(command)
                 self.step(publish)
         finally:
-            self._watch.close()
+            self.close()
+
+    def close(self) -> None:
+        """Let go of what is more than memory. Nothing is computed any more."""
+        self._watch.close()
+        self._runner.model.close()
 
     def step(self, publish: Callable[[StepReport], object] = lambda report: None) -> StepReport:
         """One denoising step of every running request that has its turn, and what came of it, handed to ``publish``."""
@@ -187,10 +187,10 @@ class EngineLoop:
         self.stats.rows += sum(each.span.rows for each in (commit, *drafted)) * sequence.streams
         try:
             if not commit.finite:
-                raise NotFiniteError("The model gave NaN or infinite logits.", hint=_NOT_FINITE_HINT)
+                raise self._runner.fault(sequence) or _not_finite()
             self.stats.tokens_committed += sequence.apply(commit.span.window, commit.decision, now)
             self.stats.tokens_committed += self._lookahead.follow(sequence, drafted, now)
-        except (EngineFaultError, NotFiniteError) as error:
+        except UnmaskError as error:
             self._scheduler.remove(sequence.request_id)
             return CanvasEvent.failure(sequence.request_id, error.code, str(error))
         self._estimates.follow(sequence)
@@ -218,6 +218,34 @@ class EngineLoop:
     def _check_integrity(self) -> None:
         """Idle means that nothing is held."""
         assert self._pages.in_use == 0, f"{self._pages.in_use} pages in use while idle"
+
+
+def _checkpoint(options: EngineOptions) -> Checkpoint:
+    """What other programs compute need not be what we do."""
+    return open_checkpoint(options.model) if options.logits_workers is None else find_checkpoint(options.model)
+
+
+def _loaded(options: EngineOptions, checkpoint: Checkpoint, progress: Progress) -> Model:
+    if options.logits_workers is not None:
+        spec = worker_spec(describe(checkpoint))
+        length = context_length(spec, options.max_context)
+        workers, device = options.logits_workers, options.device
+        return load_elsewhere(checkpoint, spec, workers, context_length=length, device=device)
+    return load_model(
+        checkpoint,
+        adapter=options.adapter,
+        adapters=options.adapters,
+        attention=options.attention,
+        device=options.device,
+        dtype=options.dtype,
+        quantize=options.quantize,
+        progress=progress,
+        check=partial(check_fit, options, checkpoint),
+    )
+
+
+def _not_finite() -> NotFiniteError:
+    return NotFiniteError("The model gave NaN or infinite logits.", hint=_NOT_FINITE_HINT)
 
 
 def _new_runner(model: Model, pages: int) -> Runner:

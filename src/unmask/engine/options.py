@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
 from unmask.errors import InvalidValueError
+from unmask.logits_workers import LogitsWorkers
+from unmask.params import OWN_LANE
 from unmask.service_class import ServiceClass
 from unmask.shown import shown
 
@@ -24,6 +27,15 @@ _RANGES = (
     ("max_context", 0, 2**31),
     ("threads", 0, 1024),
 )
+# What is said of weights that this process reads, and what it is if nothing is said.
+_OF_WEIGHTS: dict[str, Any] = {
+    "adapter": None,
+    "adapters": {},
+    "attention": None,
+    "dtype": "auto",
+    "quantize": "none",
+    "batch_invariant": False,
+}
 _TEXT, _TEXT_OR_NONE = ((str,), "a text"), ((str, type(None)), "a text or None")
 _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "model": ((str, os.PathLike), "a text or a path"),
@@ -34,6 +46,7 @@ _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "quantize": _TEXT,
     "attention": _TEXT_OR_NONE,
     "step_log": _TEXT_OR_NONE,
+    "logits_workers": ((LogitsWorkers, type(None)), "LogitsWorkers or None"),
 }
 
 
@@ -53,6 +66,8 @@ class EngineOptions:
     stores on GPUs. ``quantize``: "int8" computes matrix products in 8 bits, on CPUs. ``batch_invariant``: what a
     request computes is the same, bit for bit, whatever shares its steps, which takes longer. ``service_classes`` by
     name are those that requests may choose. ``step_log``: a file to which what each step held and took is written.
+    ``logits_workers``: the programs that compute the model instead; then it has no adapters, and its numbers are their
+    affair.
     """
 
     model: str
@@ -72,6 +87,7 @@ class EngineOptions:
     threads: int = 0
     service_classes: dict[str, ServiceClass] = field(default_factory=dict)
     step_log: str | None = None
+    logits_workers: LogitsWorkers | None = None
 
     def __post_init__(self) -> None:
         """Raises ``InvalidValueError`` naming an option that is out of range, or nothing of its kind."""
@@ -93,6 +109,8 @@ class EngineOptions:
                     param="adapters",
                 )
 
+        if self.logits_workers is not None:
+            self._check_elsewhere()
         for name, service_class in self.service_classes.items():
             if re.fullmatch(_NAME, name) is None or not service_class.valid:
                 raise InvalidValueError(
@@ -101,9 +119,23 @@ class EngineOptions:
                     param="service_classes",
                 )
 
+    def _check_elsewhere(self) -> None:
+        for name, unsaid in _OF_WEIGHTS.items():
+            if getattr(self, name) != unsaid:
+                raise InvalidValueError(
+                    f"'{name}' has no effect on a model that another program computes.",
+                    hint="Leave it out, or have the model served by Unmask's own engine.",
+                    param=name,
+                )
+
     def as_environment(self) -> dict[str, str]:
         """The options as the environment variable that the worker process reads."""
         return {"UNMASK_ENGINE_OPTIONS": msgspec.json.encode(self).decode()}
+
+    @property
+    def lane(self) -> str:
+        """What the engine is called among all that serve models."""
+        return OWN_LANE if self.logits_workers is None else self.logits_workers.lane
 
     @classmethod
     def from_environment(cls) -> EngineOptions:

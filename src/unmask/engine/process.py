@@ -9,6 +9,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Callable
+from typing import Self
 
 from unmask.engine import wire
 from unmask.engine.client import EngineClient, Progress
@@ -45,16 +46,20 @@ class ProcessEngine(EngineClient):
         progress: Progress = lambda share: None,
         place: SessionPlace | None = None,
         on_session: SessionListener = lambda session: None,
-    ) -> ProcessEngine:
+        *,
+        words: int | None = None,
+    ) -> Self:
         """Start the process and wait until the model is loaded. Raises the ``UnmaskError`` that loading met.
 
         At ``place`` the engine finds what it had in a life before, and leaves what it has; ``on_session`` is told.
+        ``words``: the descriptor that its standard error goes to; None leaves it with this process's own.
         """
         ours, theirs = socket.socketpair()
         process = subprocess.Popen(
             [sys.executable, "-m", "unmask.engine.worker", str(theirs.fileno())],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
+            stderr=words,
             env=os.environ | options.as_environment() | ({} if place is None else place.as_environment()),
             start_new_session=True,  # Ctrl-C reaches the server, which then stops its engine in order
         )

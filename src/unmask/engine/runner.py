@@ -15,6 +15,7 @@ from unmask.decoding.constrained import propose_filling
 from unmask.decoding.propose import Proposals, propose
 from unmask.decoding.windows import Decision, Outlook
 from unmask.engine.batch import Candidates, Ints, Layout, candidates, lay_out, step_context
+from unmask.engine.canvas_calls import CanvasCalls
 from unmask.engine.commits import MASKED_AGAIN, CommitPlan
 from unmask.engine.left_rows import LeftRows
 from unmask.engine.logprobs import StepLogprobs
@@ -22,6 +23,7 @@ from unmask.engine.pages import PAGE_TOKENS
 from unmask.engine.parts import Part, PartMaker
 from unmask.engine.scheduler import Span
 from unmask.engine.sequence import Sequence
+from unmask.errors import UnmaskError
 from unmask.models.base import Model, SelfConditionedModel, StepContext
 
 # Rows go through the head in parts whose float32 logits take at most this many bytes. Proposing makes several copies
@@ -49,6 +51,7 @@ class Runner:
         self._end_ids = torch.tensor(model.spec.end_ids, dtype=torch.int64, device=model.device)
         self._most_rows = max(1, _LOGITS_BYTES // (model.spec.shape.vocab * 4))
         self._left_rows = LeftRows(model, pages) if model.spec.shifted else None
+        self._calls = CanvasCalls(remembering=model.spec.remembers_raw) if model.elsewhere else None
 
     @torch.inference_mode()
     def execute(self, spans: list[Span]) -> list[Commit]:
@@ -60,6 +63,8 @@ class Runner:
         parts = list(PartMaker(layout, open_, self._end_ids, spec.shape.vocab).parts(self._most_rows))
         plan = CommitPlan(layout, open_, device) if len(open_.rows) else None
 
+        if self._calls is not None:
+            step.canvases = self._calls.of(layout)
         self._copy_pages(spans)
         hidden = self.model.forward(step, self.cache)
         if self._left_rows is not None:
@@ -76,6 +81,10 @@ class Runner:
         bits = torch.stack([decided, proposals.likeliest, proposals.score.view(torch.int64)]).cpu().numpy()
         outlook = Outlook(open_.positions, bits[1], bits[2].view(np.float64))
         return _commits(layout, open_, bits[0], told, outlook, renoised=self._renoises)
+
+    def fault(self, sequence: Sequence) -> UnmaskError | None:
+        """Why the model, if it is computed elsewhere, gave ``sequence`` nothing in the last step; None if it did."""
+        return None if self._calls is None else self._calls.fault(sequence)
 
     @torch.inference_mode()
     def adopt(self, draft: Span, sequence: Sequence) -> None:

@@ -113,6 +113,7 @@ class TextAssembler:
             logprobs=self._logprobs,
             stopped_by=stopped or None,
             closing=None if stopped else event.closing,
+            lane=self._request.lane,
         )
 
 

@@ -17,7 +17,6 @@ _FORMATS: dict[str, frozenset[Format]] = {
     "sglang": frozenset({"safetensors"}),
     "vllm": frozenset({"safetensors"}),
 }
-_NO_DRIVER = "Unmask does not drive programs that give logits only"
 
 
 def registered_lanes(registry: Registry) -> list[Lane]:
@@ -63,8 +62,6 @@ def _missing(engine: Engine) -> tuple[str, str]:
         return engine.fault or "it was not probed", again
     if changed := next((file.path for file in engine.probed.files if not _is_as_marked(file)), None):
         return f"{changed} has changed since it was probed, or is gone", again
-    if engine.kind == "logits_worker":
-        return _NO_DRIVER, "Build a llama.cpp whose program for such models is a server"
     return "", ""
 
 

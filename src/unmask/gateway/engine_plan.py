@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from unmask.checkpoints.paradigm import Paradigm
 from unmask.errors import NotServedError, UnknownLaneError
+from unmask.gateway.config.wanted import WantedModel
+from unmask.gateway.engine import Engine
 from unmask.gateway.engine_registry import Registry
 from unmask.gateway.lane import Lane
 from unmask.gateway.llama_cpp import DEFAULTS, LlamaCppOptions, diffusion_server_plan, llama_server_plan, xllamacpp_plan
 from unmask.gateway.plan import ChildPlan
 from unmask.gateway.sglang import sglang_plan
 from unmask.gateway.vllm import vllm_plan
+from unmask.logits_workers import LogitsWorkers
 
 _PACKAGE = "llama.cpp"  # the name of the lane that the package xllamacpp is
 
@@ -32,9 +36,7 @@ def plan_for(
     """
     if lane.name == _PACKAGE:
         return xllamacpp_plan(model, name, options)
-    engine = registry.engine(lane.name)
-    if engine is None:
-        raise UnknownLaneError(f"There is no engine '{lane.name}' any more.", hint="'unmask engine list' names them.")
+    engine = _engine(lane, registry)
     program = Path(engine.program)
     if engine.kind == "sglang":
         return sglang_plan(program, model, name, paradigm, architecture)
@@ -45,3 +47,25 @@ def plan_for(
     if paradigm == "diffusion":
         return diffusion_server_plan(program, model, name, options.start_seconds)
     return llama_server_plan(program, model, name, options)
+
+
+def logits_workers(lane: Lane, registry: Registry, wanted: WantedModel) -> LogitsWorkers:
+    """The processes that give the logits of ``wanted`` on ``lane``; one if nothing else is said.
+
+    Raises ``UnknownLaneError`` if the engine was removed meanwhile.
+    """
+    said = {
+        "count": wanted.slots,
+        "gpu_layers": wanted.gpu_layers,
+        "start_seconds": wanted.load_timeout,
+        "step_seconds": wanted.stall_timeout,
+    }
+    given: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+    return LogitsWorkers(program=_engine(lane, registry).program, lane=lane.name, **given)
+
+
+def _engine(lane: Lane, registry: Registry) -> Engine:
+    engine = registry.engine(lane.name)
+    if engine is None:
+        raise UnknownLaneError(f"There is no engine '{lane.name}' any more.", hint="'unmask engine list' names them.")
+    return engine

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+import time
 from pathlib import Path
 
+from unmask.engine.options import EngineOptions
+from unmask.engine.process import ProcessEngine
 from unmask.gateway.child import Child
+from unmask.gateway.config.wanted import LocalSource, WantedModel
 from unmask.gateway.engine import Engine
 from unmask.gateway.engine_lanes import engine_lane
-from unmask.gateway.engine_plan import plan_for
+from unmask.gateway.engine_plan import logits_workers, plan_for
 from unmask.gateway.engine_registry import Registry
 from unmask.gateway.plan import ChildPlan
 from unmask.gateway.routing import route
 from unmask.gateway.run_directory import RunDirectory
 from unmask.models.card import inspect_model
+from unmask.params import GenerationParams
 from unmask.refusal import Refusal
+from unmask.resolve import resolve
+from unmask.terms import PLAIN
+
+_CONTEXT = 4096  # is enough, and takes little memory
 
 
 def try_model(engine: Engine, model: str) -> float:
@@ -29,9 +38,27 @@ def try_model(engine: Engine, model: str) -> float:
         raise found.error()
     assert card.path is not None
     registry, name = Registry(engines=[engine]), card.name or engine.name
+    if lane.kind == "logits_worker":
+        workers = logits_workers(lane, registry, WantedModel(name=engine.name, source=LocalSource(model)))
+        context = min(card.context_length or _CONTEXT, _CONTEXT)
+        return asyncio.run(_decoding_seconds(EngineOptions(model=model, max_context=context, logits_workers=workers)))
     plan = plan_for(lane, registry, Path(card.path), name, card.paradigm, architecture=card.architecture)
     with tempfile.TemporaryDirectory() as folder:
         return asyncio.run(_load_seconds(plan, RunDirectory(Path(folder))))
+
+
+async def _decoding_seconds(options: EngineOptions) -> float:
+    """Until our own engine, which it gives logits to, has decided a token."""
+    begun = time.monotonic()
+    engine = await ProcessEngine.launch(options)
+    try:
+        params = resolve(GenerationParams(max_tokens=1, steps=1), engine.model, 1)
+        with engine.submit([([0], params, PLAIN)]) as mailbox:
+            while not (await mailbox.get())[1].last:
+                pass
+        return time.monotonic() - begun
+    finally:
+        await engine.close()
 
 
 async def _load_seconds(plan: ChildPlan, directory: RunDirectory) -> float:

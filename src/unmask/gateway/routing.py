@@ -65,6 +65,8 @@ def _fits(lane: Lane, card: ModelCard) -> bool:
         return False
     if lane.kind == "unmask":
         return card.served and card.paradigm == "diffusion"
+    if lane.kind == "logits_worker":
+        return card.family is not None and card.tokenizer  # our own engine decodes it, whatever holds its weights
     if card.format == "safetensors" and card.quantization is not None:
         return card.quantization != "mlx" and lane.kind in _KINDS_FOR_PACKED
     return True

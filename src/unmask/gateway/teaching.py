@@ -103,6 +103,9 @@ def _reason(lane: Lane, card: ModelCard) -> str:
         return f"{lane.name} reads {' and '.join(sorted(lane.formats))}, not {card.format}"
     if not lane.advertises(card.paradigm, card.architecture):
         return f"{lane.name} does not know the architecture"
+    if lane.kind == "logits_worker":
+        why = "" if card.refusal is None else f": {card.refusal.message.removesuffix('.')}"
+        return f"{lane.name} gives logits only, and Unmask cannot decode the model{why}"
     return f"{lane.name} cannot compute with weights packed by {card.quantization}"
 
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from unmask.models.linear import AdaptedRows, Linear
+from unmask.models.logits_worker.call import CanvasCall
 from unmask.models.spec import ModelSpec
 
 
@@ -43,7 +44,8 @@ class StepContext:
 
     For models that encode a prompt and denoise a canvas in different ways, ``canvas`` [R] bool is True for canvas
     rows, and ``conditioned`` [R] bool for those of them whose last prediction ``remember`` has seen.
-    ``adapted``: the rows that go through unmerged adapters.
+    ``adapted``: the rows that go through unmerged adapters. ``canvases``: what there is to compute of a model that is
+    ``elsewhere``, whose rows none of this is about.
     """
 
     token_ids: Tensor
@@ -53,6 +55,7 @@ class StepContext:
     canvas: Tensor | None = None
     conditioned: Tensor | None = None
     adapted: list[AdaptedRows] = field(default_factory=list)
+    canvases: list[CanvasCall] = field(default_factory=list)
 
 
 class KeyValueCache:
@@ -78,8 +81,12 @@ class Model(ABC):
 
     ``adapters``: what each unmerged adapter makes of the model, by name; ``AdaptedRows`` counts them in this order.
     ``precision`` says, for people, in which number types it is computed, and why. ``tiled``: what a row gives does not
-    depend on the rows around it, if the attention groups have tiles too.
+    depend on the rows around it, if the attention groups have tiles too. ``elsewhere``: its weights are in other
+    processes, which are asked for whole canvases; ``most_running``: requests that may share them.
     """
+
+    elsewhere = False
+    most_running = 2**31
 
     def __init__(self, spec: ModelSpec) -> None:
         self.spec = spec
@@ -102,6 +109,11 @@ class Model(ABC):
     def parameters(self) -> int:
         """Number of weights."""
 
+    @property
+    def token_bytes(self) -> int:
+        """What one position takes of the cache."""
+        return self.spec.shape.cache_width * self.dtype.itemsize
+
     @abstractmethod
     def linears(self) -> Iterator[Linear]:
         """The matrix products inside the layers, which adapters may change."""
@@ -123,6 +135,9 @@ class Model(ABC):
     @abstractmethod
     def head(self, hidden: Tensor) -> Tensor:
         """Logits [M, V] in float32 of ``hidden`` [M, D]."""
+
+    def close(self) -> None:  # noqa: B027
+        """Let go of what is more than memory."""
 
 
 class SelfConditionedModel(Model):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unmask.errors import InvalidValueError
 from unmask.models.spec import ModelSpec
-from unmask.params import ModelInfo
+from unmask.params import OWN_LANE, ModelInfo
 from unmask.service_class import ServiceClass
 
 
@@ -16,6 +16,7 @@ def model_info(
     adapter: str = "",
     parameters: int = 0,
     precision: str = "",
+    lane: str = OWN_LANE,
     service_classes: dict[str, ServiceClass] | None = None,
 ) -> ModelInfo:
     """All that requests are checked against. Raises ``InvalidValueError`` as ``context_length`` does."""
@@ -38,6 +39,8 @@ def model_info(
         end_ids=spec.end_ids,
         parameters=parameters,
         precision=precision,
+        lane=lane,
+        remembers_raw=spec.remembers_raw,
         service_classes=service_classes or {},
     )
 

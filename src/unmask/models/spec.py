@@ -152,7 +152,8 @@ class ModelSpec:
 
     ``shifted``: the logits of row i predict position i + 1. ``block_length`` is the default for requests, ``defaults``
     holds those of other parameters where they are not the common ones. ``rules`` and ``caches`` are what requests may
-    choose from, the default first.
+    choose from, the default first. ``remembers_raw``: it is conditioned on its last logits as they were before
+    anything was added to them.
     """
 
     family: str
@@ -169,3 +170,4 @@ class ModelSpec:
     rules: tuple[str, ...]
     caches: tuple[str, ...]
     defaults: dict[str, float | int | str | bool] = field(default_factory=dict)
+    remembers_raw: bool = False

@@ -24,7 +24,6 @@ from unmask.errors import (
 from unmask.metrics import Metrics
 from unmask.params import Constraint, GenerationParams, ModelInfo
 from unmask.resolve import resolve
-from unmask.serving.extension import OWN_LANE
 from unmask.serving.ledger import current_ledger
 from unmask.serving.length import check_count
 from unmask.serving.listing import Listing
@@ -73,7 +72,7 @@ class DiffusionModel:
             yield Listing(
                 name=name,
                 created=self.created,
-                lane=OWN_LANE,
+                lane=info.lane,
                 paradigm="diffusion",
                 family=info.family,
                 parent=self.name if info.adapter else None,
@@ -168,7 +167,7 @@ class DiffusionModel:
             raise InvalidValueError("The prompt is empty.", hint="Give at least one token.", param="prompt")
         decoding = resolve(params, variant, len(prompt), constraint)
         terms = resolve_terms(params, variant, decoding, self._timeouts, tenant)
-        return TextRequest(prompt, decoding, params.stop or (), terms, markers)
+        return TextRequest(prompt, decoding, params.stop or (), terms, markers, variant.lane)
 
 
 def _seed(first: int | None, copy: int) -> int | None:

@@ -128,6 +128,7 @@ class EchoedAnswer:
             stats=RequestStats(queued=spent.queued, total=spent.total),
             applied=msgspec.structs.replace(self._request.params, max_tokens=0),
             terms=self._request.terms,
+            lane=self._request.lane,
             waited=current_trace().model_seconds,
         )
         return Answer("", "", [], 0, None, completion, [])

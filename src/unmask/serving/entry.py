@@ -14,7 +14,6 @@ from unmask.gateway.config.wanted import NOTHING_SAID
 from unmask.gateway.supervisor import Progress
 from unmask.metrics import Metrics
 from unmask.params import GenerationParams
-from unmask.serving.extension import OWN_LANE
 from unmask.serving.listing import Listing
 from unmask.serving.observers.canary import canary_of
 from unmask.serving.resident import LoadedModel
@@ -66,7 +65,7 @@ class Entry(abc.ABC):
         self.size_bytes = size_bytes
         self.stay = stay
         first = listings[0]
-        ours = first.lane == OWN_LANE
+        ours = first.info is not None
         self.metrics = Metrics(first.name, first.family, first.paradigm, EngineStats, ours=ours)
         self.labels = {"model": first.name, "lane": first.lane, "paradigm": first.paradigm}
 

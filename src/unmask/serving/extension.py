@@ -18,7 +18,6 @@ from unmask.params import GenerationParams
 from unmask.serving.wire import WireModel
 
 ENGINE = f"unmask/{__version__}"
-OWN_LANE = "unmask"
 
 
 Choices = Annotated[list[str], Field(max_length=4096, fail_fast=True)]
@@ -176,7 +175,7 @@ class GenerationReport(msgspec.Struct, frozen=True, kw_only=True):
             drafts=stats.drafts,
             drafts_accepted=stats.drafts_accepted,
             applied=completion.applied.applied() | completion.terms.applied(),
-            lane=OWN_LANE,
+            lane=completion.lane,
             scoring=UNSET if completion.scoring is None else ScoringReport.of(completion.scoring),
         )
 

@@ -11,7 +11,7 @@ import structlog
 
 from unmask.checkpoints.directory import Checkpoint
 from unmask.checkpoints.prompts import PromptEncoder
-from unmask.engine.footprint import engine_bytes
+from unmask.engine.footprint import engine_bytes, workers_bytes
 from unmask.engine.options import EngineOptions
 from unmask.engine.process import ProcessEngine
 from unmask.engine.session_place import SessionPlace
@@ -21,12 +21,12 @@ from unmask.gateway.config.wanted import NOTHING_SAID
 from unmask.gateway.supervisor import Progress
 from unmask.models.card import ModelCard
 from unmask.models.info import context_length, model_info
+from unmask.models.logits_worker.served import worker_spec
 from unmask.models.registry import describe
 from unmask.models.spec import ModelSpec
 from unmask.params import GenerationParams
 from unmask.serving.diffusion_model import DiffusionModel
 from unmask.serving.entry import Entry, Stay
-from unmask.serving.extension import OWN_LANE
 from unmask.serving.listing import Listing
 from unmask.serving.resident import LoadedModel, NativeResident
 from unmask.terms import NO_TIMEOUTS, Timeouts
@@ -55,12 +55,14 @@ class NativeEntry(Entry):
         canary: bool = False,
         place: SessionPlace | None = None,
     ) -> None:
-        """Raises what ``describe`` raises, and ``InvalidValueError`` for a context beyond the model's."""
+        """Raises what ``describe`` and ``worker_spec`` raise, and ``InvalidValueError`` for too large a context."""
         spec = describe(checkpoint, attention=options.attention, adapted=options.adapter is not None)
+        if options.logits_workers is not None:
+            spec = worker_spec(spec)
         length = context_length(spec, options.max_context)
         super().__init__(
             list(_listings(name, options, spec, card)),
-            size_bytes=engine_bytes(options, spec, card.parameters or 0, length),
+            size_bytes=_size_bytes(options, spec, card, length),
             stay=stay,
             defaults=defaults,
             aliases=aliases,
@@ -87,7 +89,7 @@ class NativeEntry(Entry):
 
     async def _launch(self, progress: Progress) -> LoadedModel:
         begun = time.monotonic()
-        engine = await ProcessEngine.launch(self._options, progress, self._place, self._note)
+        engine = await self._engine(progress)
         try:
             prompts = await asyncio.to_thread(PromptEncoder, self._options.model, engine.model)
             self.metrics.loaded(time.monotonic() - begun, lambda: engine.stats)
@@ -104,16 +106,27 @@ class NativeEntry(Entry):
             raise
         return NativeResident(engine, loaded, self.defaults)
 
+    async def _engine(self, progress: Progress) -> ProcessEngine:
+        return await ProcessEngine.launch(self._options, progress, self._place, self._note)
+
     def _note(self, session: Session) -> None:
         if session.reason:
             _log.warning(f"session not {session.action}", model=self.name, reason=session.reason)
         self.metrics.kept(session.action, session.tokens)
 
 
+def _size_bytes(options: EngineOptions, spec: ModelSpec, card: ModelCard, length: int) -> int:
+    if options.logits_workers is not None:
+        return workers_bytes(options.logits_workers, spec, card.weight_bytes or 0, length)
+    return engine_bytes(options, spec, card.parameters or 0, length)
+
+
 def _files(options: EngineOptions, checkpoint: Checkpoint) -> list[Path]:
-    adapters = [options.adapter] if options.adapter is not None else []
+    others = [options.adapter] if options.adapter is not None else []
     own = [checkpoint.path] if checkpoint.header is None else checkpoint.weights
-    return [*own, *map(Path, [*adapters, *options.adapters.values()])]
+    if options.logits_workers is not None:
+        others.append(options.logits_workers.program)
+    return [*own, *map(Path, [*others, *options.adapters.values()])]
 
 
 def _listings(name: str, options: EngineOptions, spec: ModelSpec, card: ModelCard) -> Iterator[Listing]:
@@ -125,12 +138,13 @@ def _listings(name: str, options: EngineOptions, spec: ModelSpec, card: ModelCar
             max_context=options.max_context,
             adapter=adapter,
             parameters=card.parameters or 0,
+            lane=options.lane,
             service_classes=options.service_classes,
         )
         yield Listing(
             name=f"{name}:{adapter}" if adapter else name,
             created=int(time.time()),
-            lane=OWN_LANE,
+            lane=options.lane,
             paradigm="diffusion",
             family=info.family,
             parent=name if adapter else None,

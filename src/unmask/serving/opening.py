@@ -23,7 +23,7 @@ from unmask.gateway.config.budget import MemoryBudget
 from unmask.gateway.config.config import Config
 from unmask.gateway.config.entries import COMMAND_LINE, entries
 from unmask.gateway.config.wanted import LocalSource, RemoteSource, WantedModel
-from unmask.gateway.engine_plan import plan_for
+from unmask.gateway.engine_plan import logits_workers, plan_for
 from unmask.gateway.engine_registry import RegistryFile
 from unmask.gateway.lane import Lane
 from unmask.gateway.lanes import known_lanes
@@ -42,6 +42,7 @@ from unmask.serving.lane_entry import LaneEntry
 from unmask.serving.listing import Listing
 from unmask.serving.native_entry import NativeEntry
 from unmask.serving.settings import ServerSettings
+from unmask.serving.worker_entry import WorkerEntry, elsewhere
 from unmask.session_store import SessionStore
 
 USUAL_SHARE = MemoryBudget(share=0.9)  # of the memory that is free when the server starts
@@ -130,6 +131,8 @@ class _Maker:
             return self._remote(wanted, wanted.source, card)
         if lane.kind == "unmask":
             return self._native(wanted, wanted.source, card)
+        if lane.kind == "logits_worker":
+            return self._worker(wanted, wanted.source, card, lane)
         return self._child(wanted, card, lane)
 
     def _stay(self, wanted: WantedModel) -> Stay:
@@ -159,6 +162,24 @@ class _Maker:
             aliases=wanted.aliases,
             canary=wanted.canary and settings.canary,
             place=None if self._store is None else SessionPlace(str(self._store.directory), self._store.most_bytes),
+        )
+
+    def _worker(self, wanted: WantedModel, source: LocalSource, card: ModelCard, lane: Lane) -> Entry:
+        workers = logits_workers(lane, RegistryFile().read(), wanted)
+        options = wanted.own_engine(elsewhere(self._plan.engine, workers, card))
+        return WorkerEntry(
+            wanted.name,
+            options,
+            find_checkpoint(source.model, download=False),
+            card,
+            log=self._run_directory().log_path(wanted.name),
+            max_waiting=self._plan.settings.max_waiting,
+            timeouts=self._plan.settings.timeouts,
+            load_seconds=wanted.load_timeout,
+            stay=self._stay(wanted),
+            defaults=wanted.defaults,
+            aliases=wanted.aliases,
+            canary=wanted.canary and self._plan.settings.canary,
         )
 
     def _child(self, wanted: WantedModel, card: ModelCard, lane: Lane) -> Entry:

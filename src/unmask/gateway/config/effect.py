@@ -17,7 +17,7 @@ _PLAIN = ("context", "threads", "slots", "gpu_layers", "stall_timeout")
 _TAKEN: Mapping[LaneKind, frozenset[str]] = {
     "unmask": _LOCAL | {"lora", "engine", "defaults.unmask"},
     "llama.cpp": _LOCAL | _SAMPLING | {"slots", "gpu_layers", "stall_timeout", "defaults.repeat_last_n"},
-    "logits_worker": _LOCAL | {"gpu_layers", "defaults.unmask"},
+    "logits_worker": _LOCAL | {"slots", "gpu_layers", "stall_timeout", "defaults.unmask"},
     "sglang": _SAMPLING | {"context", "stall_timeout"},
     "vllm": _SAMPLING | {"context", "stall_timeout"},
     "remote": _PENALTIES | {"context", "defaults.unmask", "stall_timeout"},

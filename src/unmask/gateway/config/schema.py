@@ -30,7 +30,8 @@ Count = Annotated[int, Field(ge=1, le=2**31)]
 
 # Keys of our own engine that the file calls by a name that other engines have for it too.
 RENAMED = {"max_context": "context", "adapters": "lora", "threads": "threads"}
-ENGINE_KEYS = tuple(one.name for one in fields(EngineOptions) if one.name not in ("model", *RENAMED))
+_NOT_SAID = ("model", "logits_workers", *RENAMED)
+ENGINE_KEYS = tuple(one.name for one in fields(EngineOptions) if one.name not in _NOT_SAID)
 
 
 def _base_url(url: str) -> str:
