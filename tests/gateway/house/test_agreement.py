@@ -25,6 +25,7 @@ from unmask.gateway.config.appraisal import appraise
 from unmask.gateway.config.config import Config
 from unmask.gateway.config.wanted import LocalSource, WantedModel
 from unmask.gateway.lane import Lane
+from unmask.gateway.plan import ChildPlan, Probe
 from unmask.gateway.routing import Route, route
 from unmask.models.card import inspect_model
 from unmask.serving import native_entry, opening
@@ -85,16 +86,16 @@ class Spawning:
         patch.setattr(opening, "plan_for", self._plan)
         patch.setattr(opening.Child, "start", self._child)
 
-    async def _ours(self, options, progress):
+    async def _ours(self, options, *more, **said):
         self.seen.append(("unmask", options.model))
         raise ModelLoadFailedError("Started.")
 
-    def _plan(self, lane, engines, model, name, paradigm, options, architecture):
+    def _plan(self, lane, engines, model, *more, **said):
         """The engines here are drawn, and registered nowhere."""
-        return lane.name, str(model)
+        return ChildPlan(name=lane.name, command=lambda port: [str(model)], probe=Probe(body={}))
 
     async def _child(self, plan, directory):
-        self.seen.append(plan)
+        self.seen.append((plan.name, *plan.command(0)))
         raise ModelLoadFailedError("Started.")
 
 
