@@ -42,9 +42,11 @@ def list_models(
     import msgspec
 
     from unmask.cli.server_client import model_states
+    from unmask.engine.free_memory import total_bytes
     from unmask.gateway.config.appraisal import REMOTE, appraise
     from unmask.gateway.config.config import Config
     from unmask.gateway.config.entries import entries
+    from unmask.gateway.config.need import with_memory
     from unmask.gateway.config.reading import read_config
     from unmask.gateway.lanes import known_lanes
 
@@ -52,7 +54,8 @@ def list_models(
     names = [*(one.name for one in lanes), REMOTE.name]
     if lane is not None and lane not in names:
         raise typer.BadParameter(f"'{lane}' is none of {', '.join(names)}.", param_hint="--lane")
-    found = appraise(entries(Config() if config is None else read_config(config), models or []), lanes)
+    read = Config() if config is None else read_config(config)
+    found = with_memory(appraise(entries(read, models or []), lanes), read, total_bytes())
     states = {} if url is None else model_states(url, api_key)
     rows = [_row(one, states) for one in found if lane is None or (one.lane and one.lane.name == lane)]
     typer.echo(msgspec.json.encode({"models": rows}).decode() if json else _table(rows))

@@ -30,7 +30,7 @@ def next_lane(card: ModelCard, lanes: Sequence[Lane], failed: Lane, why: UnmaskE
     It is one of ``lanes`` that serves the architecture as the model's own paradigm, and never ``failed`` again.
     """
     if not isinstance(why, UnknownArchitectureError):
-        return Refusal(why.code, why.message, why.hint)
+        return Refusal.of(why)
     others = [lane for lane in lanes if lane.name != failed.name]
     found = route(card, others)
     if isinstance(found, Route):

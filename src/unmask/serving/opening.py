@@ -16,17 +16,19 @@ from unmask.engine.options import EngineOptions
 from unmask.errors import InvalidValueError
 from unmask.gateway.child import Child
 from unmask.gateway.config.appraisal import Appraisal, appraise
-from unmask.gateway.config.budget import MemoryBudget
 from unmask.gateway.config.config import Config
-from unmask.gateway.config.entries import COMMAND_LINE, entries
+from unmask.gateway.config.entries import entries
+from unmask.gateway.config.need import child_bytes, child_options, memory_for_models
 from unmask.gateway.config.wanted import LocalSource, RemoteSource, WantedModel
 from unmask.gateway.engine_plan import plan_for
 from unmask.gateway.engine_registry import RegistryFile
 from unmask.gateway.lane import Lane
 from unmask.gateway.lanes import known_lanes
 from unmask.gateway.llama_cpp import LlamaCppOptions
+from unmask.gateway.model_state import ModelRecord
 from unmask.gateway.rescue import load_or_rescue
 from unmask.gateway.residency import ResidencyLimits
+from unmask.gateway.room import Room
 from unmask.gateway.run_directory import RunDirectory
 from unmask.gateway.upstream.endpoint import Endpoint, Patience, UpstreamKind
 from unmask.home import home
@@ -38,9 +40,6 @@ from unmask.serving.lane_entry import LaneEntry
 from unmask.serving.listing import Listing
 from unmask.serving.native_entry import NativeEntry
 from unmask.serving.settings import ServerSettings
-
-USUAL_SHARE = MemoryBudget(share=0.9)  # of the memory that is free when the server starts
-_CHILD_BYTES = 100 * 2**20  # what llama.cpp has without a model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,27 +55,37 @@ class HousePlan:
     config: Config = field(default_factory=Config)
 
     def open(self) -> House:
-        """The house. Raises why a model of the command line is not served, what a configuration has wrong, and
-        ``InsufficientMemoryError`` if models that shall stay do not fit.
+        """The house. Raises why a model of the command line is not served, ``InsufficientMemoryError`` if it can never
+        be loaded for one, and what a configuration has wrong.
         """
         wanted = self._wanted()
         for asked in wanted:
-            if asked.origin == COMMAND_LINE and isinstance(asked.source, LocalSource):
+            if asked.named and isinstance(asked.source, LocalSource):
                 find_checkpoint(asked.source.model)  # downloads a model of the hub
         appraisals = appraise(wanted, known_lanes())
         refused: dict[str, Refusal] = {}
-        made: list[Entry] = []
+        made: list[tuple[WantedModel, Entry]] = []
         maker = _Maker(self, alone=len(appraisals) == 1)
+
+        def refuse(entry: WantedModel, why: Refusal) -> None:
+            if entry.named:
+                raise why.error()
+            refused.update(dict.fromkeys(entry.names, why))
+
         for one in appraisals:
             if one.lane is not None:
-                made.append(maker.make(one, one.lane))
+                made.append((one.entry, maker.make(one, one.lane)))
             elif one.refusal is not None:
-                if one.entry.origin == COMMAND_LINE:
-                    raise one.refusal.error()
-                refused |= dict.fromkeys(one.entry.names, one.refusal)
-        if not made:
+                refuse(one.entry, one.refusal)
+        limits = self._limits(alone=len(made) == 1)
+        too_large = Room(limits.memory_bytes, limits.max_resident).never_fitting(_record(entry) for _, entry in made)
+        for asked, entry in made:
+            if entry.name in too_large:
+                refuse(asked, Refusal.of(too_large[entry.name]))
+        served = [entry for _, entry in made if entry.name not in too_large]
+        if not served:
             raise _none_served(refused)
-        return House(made, refused, self._limits(alone=len(made) == 1))
+        return House(served, refused, limits)
 
     def _wanted(self) -> list[WantedModel]:
         wanted = entries(self.config, self.models)
@@ -93,9 +102,7 @@ class HousePlan:
 
     def _limits(self, *, alone: bool) -> ResidencyLimits:
         """One model takes what it takes; several share what is said, or what was free."""
-        free = host_bytes()
-        budget = self.config.memory_budget or (None if alone else USUAL_SHARE)
-        memory = None if budget is None or (free is None and budget.amount is None) else budget.of(free or 0)
+        memory = memory_for_models(self.config, host_bytes(), alone=alone)
         waiting = max(self.settings.max_waiting, 1)
         return ResidencyLimits(memory_bytes=memory, max_resident=self.config.max_models, max_waiting=waiting)
 
@@ -123,7 +130,7 @@ class _Maker:
             idle_seconds=wanted.idle_seconds,
             pinned=wanted.pinned,
             preload=wanted.preload,
-            required=wanted.origin == COMMAND_LINE,
+            required=wanted.named,
         )
 
     def _native(self, wanted: WantedModel, source: LocalSource, card: ModelCard) -> Entry:
@@ -145,20 +152,16 @@ class _Maker:
         )
 
     def _child(self, wanted: WantedModel, card: ModelCard, lane: Lane) -> Entry:
-        engine = self._plan.engine
-        context = engine.max_context or min(card.context_length or 4096, 4096)
-        options = wanted.llama_cpp(LlamaCppOptions(context=context, threads=engine.threads))
+        options = child_options(wanted, card, self._plan.engine)
         directory = self._run_directory()
         connect = partial(self._start, wanted.name, card, lane, options, directory)
-        tokens = options.slots * options.context
-        size = _CHILD_BYTES + (card.weight_bytes or 0) + tokens * (card.kv_bytes_per_token or 0)
         return LaneEntry(
             replace(_listing(wanted, card, lane.name), context_length=options.context),
             connect,
             capacity=options.slots + self._plan.settings.max_waiting,
             timeouts=self._plan.settings.timeouts,
             patience=self._patience(wanted),
-            size_bytes=size,
+            size_bytes=child_bytes(card, options),
             stay=self._stay(wanted),
             defaults=wanted.defaults,
             aliases=wanted.aliases,
@@ -217,6 +220,10 @@ class _Maker:
             self._directory = RunDirectory(self._plan.config.log_dir or home() / "run")
             self._directory.sweep()
         return self._directory
+
+
+def _record(entry: Entry) -> ModelRecord:
+    return ModelRecord(name=entry.name, size_bytes=entry.size_bytes, idle_seconds=None, pinned=entry.stay.pinned)
 
 
 def _none_served(refused: Mapping[str, Refusal]) -> InvalidValueError:

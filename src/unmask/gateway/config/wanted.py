@@ -39,7 +39,8 @@ class WantedModel:
     """A model as the server is told of it; nothing of it has been read yet.
 
     ``name`` and ``aliases`` are unique among all entries, and so are ``NAME:ADAPTER`` for the adapters of ``lora``
-    (directories by name, our own engine only). ``origin`` says where the entry comes from, for messages.
+    (directories by name, our own engine only). ``origin`` says where the entry comes from, for messages. ``named``: it
+    stands on the command line, so that a server without it is none.
 
     ``lane`` names the one engine that may take it; None lets ``route`` decide. ``idle_seconds``: how long it stays in
     memory without users, None for as long as there is room. ``pinned``: it is not evicted for others. ``preload``: it
@@ -57,6 +58,7 @@ class WantedModel:
     source: LocalSource | RemoteSource
     aliases: tuple[str, ...] = ()
     origin: str = ""
+    named: bool = False
     lane: str | None = None
     idle_seconds: float | None = None
     pinned: bool = False
