@@ -95,8 +95,8 @@ async def test_the_verbs(live, client):
     body = BODIES[CHAT] | {"model": "t", "stream": False}
     assert (await ask(live.url, CHAT, body, **{"x-request-id": "why"}))[0] == 200
     listed = unmask(live, "ps").stdout.splitlines()
-    assert [line.split()[:2] for line in listed[:4]] == [
-        ["NAME", "STATE"], ["tiny", "ready"], [CHILD, "absent"], ["broken", "refused"],
+    assert [line.split()[:3] for line in listed[:4]] == [
+        ["NAME", "ALIASES", "STATE"], ["tiny", "t", "ready"], [CHILD, "-", "absent"], ["broken", "-", "refused"],
     ]  # fmt: skip
     assert listed[4].startswith("broken: ")
     assert listed[4].endswith("[checkpoint_not_found]")

@@ -27,7 +27,7 @@ Url = Annotated[
     typer.Option(envvar="UNMASK_URL", help="Running server with these models, that tells their states; none is asked."),
 ]
 
-_HEAD = ("NAME", "PARADIGM", "ARCHITECTURE", "SIZE", "CONTEXT", "LANE", "STATE")
+_HEAD = ("NAME", "ALIASES", "PARADIGM", "ARCHITECTURE", "SIZE", "CONTEXT", "LANE", "STATE")
 
 
 def list_models(
@@ -97,12 +97,13 @@ def _state(appraisal: Appraisal, states: Mapping[str, str]) -> str:
 def _table(rows: list[dict[str, Any]]) -> str:
     """Aligned columns, and below them a line for each model that is refused."""
     from unmask.cli.sizes import size
-    from unmask.cli.tables import columns
+    from unmask.cli.tables import columns, few
     from unmask.shown import printable
 
     cells = [
         (
             row["name"],
+            few(row["aliases"]),
             row["paradigm"],
             row["family"] or row["architecture"],
             size(row["weight_bytes"]),
