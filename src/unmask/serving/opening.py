@@ -148,7 +148,7 @@ class _Maker:
             stay=self._stay(wanted),
             defaults=wanted.defaults,
             aliases=wanted.aliases,
-            canary=wanted.canary and settings.canary,
+            canary=settings.canary if wanted.canary is None else wanted.canary,
         )
 
     def _child(self, wanted: WantedModel, card: ModelCard, lane: Lane) -> Entry:
@@ -166,7 +166,7 @@ class _Maker:
             defaults=wanted.defaults,
             aliases=wanted.aliases,
             log=directory.log_path(wanted.name),
-            canary=wanted.canary,
+            canary=wanted.canary is not False,
         )
 
     async def _start(
@@ -208,6 +208,7 @@ class _Maker:
             stay=Stay(),
             defaults=wanted.defaults,
             aliases=wanted.aliases,
+            canary=wanted.canary is True,
         )
 
     def _patience(self, wanted: WantedModel) -> Patience:

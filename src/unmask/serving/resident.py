@@ -28,6 +28,9 @@ class LoadedModel(Resident, Protocol):
     def listings(self) -> Iterator[Listing]:
         """What catalogues tell of it now."""
 
+    def unreachable(self) -> str:
+        """Why it cannot be reached where it is, as far as is known; "" if it can."""
+
     def end(self, error: UnmaskError) -> None:
         """End all its requests with ``error``."""
 
@@ -76,6 +79,10 @@ class NativeResident:
     def listings(self) -> Iterator[Listing]:
         """The model, and what adapters make of it."""
         return self._loaded.listings()
+
+    def unreachable(self) -> str:
+        """Nothing: its process is our own."""
+        return ""
 
     def end(self, error: UnmaskError) -> None:
         """End all requests with ``error``, and the building of what answers must look like."""

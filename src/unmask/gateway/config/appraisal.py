@@ -69,7 +69,7 @@ def _remote(entry: WantedModel, source: RemoteSource, environment: Mapping[str, 
         model=source.url,
         name=source.model,
         served=False,
-        paradigm="diffusion" if source.diffusing else "autoregressive",
+        paradigm=source.paradigm,
         context_length=entry.context,
     )
     if source.api_key_env is not None and not environment.get(source.api_key_env):

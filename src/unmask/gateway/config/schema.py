@@ -6,7 +6,7 @@ The keys for our own engine and for decoding are those of ``EngineOptions`` and 
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model, model_validator
@@ -94,6 +94,7 @@ class _ModelTable(Table):
     model: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     api_key_env: Variable | None = None
     diffusing: bool | None = None
+    paradigm: Literal["diffusion", "autoregressive"] | None = None
     aliases: Annotated[list[Name], Field(max_length=64)] | None = None
     lane: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     keep_alive: IdleTime = None
@@ -126,13 +127,15 @@ class _ModelTable(Table):
             raise PydanticCustomError("no_effect", words, {"name": said, "where": where})
         if self.url is not None and self.model is None:
             raise PydanticCustomError("source", "it must say which 'model' is meant at its 'url'")
+        if self.diffusing and self.paradigm == "autoregressive":
+            raise PydanticCustomError("source", "its 'paradigm' is not that of a model with 'diffusing'")
         return self
 
     def _says(self, name: str) -> bool:
         return getattr(self, name) is not None
 
 
-_FOR_REMOTE = {"url", "model", "api_key_env", "diffusing"}
+_FOR_REMOTE = {"url", "model", "api_key_env", "diffusing", "paradigm"}
 _FOR_BOTH = {"aliases", "canary", "defaults", "context", "stall_timeout"}
 
 _ENGINE_FIELDS: Any = {name: (_own_type(name, _ENGINE_HINTS[name]), None) for name in ENGINE_KEYS}

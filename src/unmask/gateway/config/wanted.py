@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from unmask.checkpoints.paradigm import Paradigm
 from unmask.engine.options import EngineOptions
 from unmask.gateway.llama_cpp import LlamaCppOptions
 from unmask.params import GenerationParams
@@ -25,13 +26,15 @@ class RemoteSource:
     """A server elsewhere that speaks OpenAI's API: its base ``url``, up to ``/v1``, and the ``model``'s name there.
 
     ``api_key_env`` names the environment variable that holds its key, None if it wants none. ``diffusing``: it answers
-    ``diffusing`` with snapshots, as Mercury does; its models are then taken for diffusion models.
+    ``diffusing`` with snapshots, as Mercury does; its models are then taken for diffusion models. ``paradigm``: what
+    kind of model it is, as far as is known.
     """
 
     url: str
     model: str
     api_key_env: str | None = None
     diffusing: bool = False
+    paradigm: Paradigm = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +49,8 @@ class WantedModel:
     memory without users, None for as long as there is room. ``pinned``: it is not evicted for others. ``preload``: it
     is loaded as the server starts. ``load_timeout``: seconds that loading may take, None for what is usual on its lane.
     ``stall_timeout``: seconds without any progress after which an answer of another engine than ours is given up.
-    ``canary``: whether it is asked a question once it is loaded, to tell an engine that writes garbage.
+    ``canary``: whether it is asked a question once it is loaded, to tell an engine that writes garbage; None does what
+    is usual on its lane.
     ``defaults``: what ``filled`` gives requests that say nothing.
 
     ``context``: tokens of one request, prompt and answer together; ``threads``: of a forward. None is the engine's own
@@ -65,7 +69,7 @@ class WantedModel:
     preload: bool = False
     load_timeout: float | None = None
     stall_timeout: float | None = None
-    canary: bool = True
+    canary: bool | None = None
     defaults: GenerationParams = NOTHING_SAID
     context: int | None = None
     threads: int | None = None
