@@ -68,6 +68,14 @@ def mine(kind: str):
     return lane("mine", kind, "safetensors")
 
 
+@pytest.mark.parametrize(("kind", "flag"), [("sglang", "--context-length"), ("vllm", "--max-model-len")])
+def test_what_is_said_of_a_model_comes_before_its_address(tmp_path, kind, flag):
+    there = registered(kind, tmp_path / "python")
+    plan = plan_for(mine(kind), there, tmp_path, "m", "autoregressive", context=512, more=("--seed", "1"))
+    assert list(plan.command(8))[-8:] == [flag, "512", "--seed", "1", "--host", "127.0.0.1", "--port", "8"]
+    assert flag not in plan_for(mine(kind), there, tmp_path, "m", "autoregressive").command(8)
+
+
 @pytest.mark.parametrize("paradigm", ["autoregressive", "diffusion"])
 @pytest.mark.parametrize("kind", ["sglang", "vllm"])
 async def test_it_serves_behind_its_secret(python, tmp_path, directory, mark, kind, paradigm):
@@ -75,7 +83,8 @@ async def test_it_serves_behind_its_secret(python, tmp_path, directory, mark, ki
     assert plan.start_seconds == 600
     async with running(replace(plan, environment={**plan.environment, MARK: mark}), directory) as child:
         options = next(line for line in child.tail() if line.startswith("options:"))
-        assert f"{tmp_path / 'model'} --served-model-name m --host 127.0.0.1" in options
+        assert f"{tmp_path / 'model'} --served-model-name m " in options
+        assert " --host 127.0.0.1 --port " in options
         assert ("--dllm-algorithm LowConfidence" in options) == ((kind, paradigm) == ("sglang", "diffusion"))
         command = Path(f"/proc/{child.pid}/cmdline").read_bytes().decode()
         assert child.secret not in command

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from unmask.checkpoints.paradigm import Paradigm
 from unmask.errors import NotServedError, UnknownLaneError
 from unmask.gateway.engine_registry import Registry
-from unmask.gateway.lane import Lane
+from unmask.gateway.lane import PACKAGE, Lane
 from unmask.gateway.llama_cpp import DEFAULTS, LlamaCppOptions, diffusion_server_plan, llama_server_plan, xllamacpp_plan
 from unmask.gateway.plan import ChildPlan
 from unmask.gateway.sglang import sglang_plan
 from unmask.gateway.vllm import vllm_plan
-
-_PACKAGE = "llama.cpp"  # the name of the lane that the package xllamacpp is
 
 
 def plan_for(
@@ -23,23 +22,27 @@ def plan_for(
     name: str,
     paradigm: Paradigm,
     options: LlamaCppOptions = DEFAULTS,
+    *,
+    context: int | None = None,
+    more: Sequence[str] = (),
 ) -> ChildPlan:
-    """Serve ``model`` under ``name`` as a child of ``lane``'s kind. ``options`` are llama.cpp's.
+    """Serve ``model`` under ``name`` as a child of ``lane``'s kind. ``options`` are llama.cpp's, ``context`` is for the
+    others. ``more``: further words of the command line, for lanes that take them.
 
     Raises ``UnknownLaneError`` if the engine was removed meanwhile, ``NotServedError`` for lanes that are no children.
     """
-    if lane.name == _PACKAGE:
+    if lane.name == PACKAGE:
         return xllamacpp_plan(model, name, options)
     engine = registry.engine(lane.name)
     if engine is None:
         raise UnknownLaneError(f"There is no engine '{lane.name}' any more.", hint="'unmask engine list' names them.")
     program = Path(engine.program)
     if engine.kind == "sglang":
-        return sglang_plan(program, model, name, paradigm)
+        return sglang_plan(program, model, name, paradigm, context=context, more=more)
     if engine.kind == "vllm":
-        return vllm_plan(program, model, name)
+        return vllm_plan(program, model, name, context=context, more=more)
     if engine.kind == "logits_worker":
         raise NotServedError(f"The engine '{lane.name}' gives logits, and is no server that could be a child.")
     if paradigm == "diffusion":
-        return diffusion_server_plan(program, model, name, options.start_seconds)
-    return llama_server_plan(program, model, name, options)
+        return diffusion_server_plan(program, model, name, options.start_seconds, more)
+    return llama_server_plan(program, model, name, options, more)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -63,16 +63,23 @@ def xllamacpp_plan(model: Path, name: str, options: LlamaCppOptions = DEFAULTS) 
     return _plan([sys.executable, "-m", _SERVER], model, name, options)
 
 
-def llama_server_plan(program: Path, model: Path, name: str, options: LlamaCppOptions = DEFAULTS) -> ChildPlan:
-    """Serve the file ``model`` with the ``llama-server`` at ``program``, of whatever version."""
-    return _plan([str(program)], model, name, options)
+def llama_server_plan(
+    program: Path, model: Path, name: str, options: LlamaCppOptions = DEFAULTS, more: Sequence[str] = ()
+) -> ChildPlan:
+    """Serve the file ``model`` with the ``llama-server`` at ``program``, of whatever version.
+
+    ``more``: further words of its command line.
+    """
+    return _plan([str(program)], model, name, options, more)
 
 
-def diffusion_server_plan(program: Path, model: Path, name: str, start_seconds: float = 180.0) -> ChildPlan:
+def diffusion_server_plan(
+    program: Path, model: Path, name: str, start_seconds: float = 180.0, more: Sequence[str] = ()
+) -> ChildPlan:
     """Serve the file ``model`` with a server of llama.cpp for diffusion (its pull request 24427), which serves one
     request at a time and takes few options. It could not be run here.
     """
-    arguments = [str(program), "-m", os.path.abspath(model), "--host", LOOPBACK]
+    arguments = [str(program), "-m", os.path.abspath(model), *more, "--host", LOOPBACK]
     return ChildPlan(
         name=name,
         command=lambda port: [*arguments, "--port", str(port)],
@@ -82,8 +89,9 @@ def diffusion_server_plan(program: Path, model: Path, name: str, start_seconds: 
     )
 
 
-def _plan(program: list[str], model: Path, name: str, options: LlamaCppOptions) -> ChildPlan:
-    arguments = [*program, "--model", os.path.abspath(model), "--alias", name, *_arguments(options), "--host", LOOPBACK]
+def _plan(program: list[str], model: Path, name: str, options: LlamaCppOptions, more: Sequence[str] = ()) -> ChildPlan:
+    arguments = [*program, "--model", os.path.abspath(model), "--alias", name, *_arguments(options), *more]
+    arguments += ["--host", LOOPBACK]
     return ChildPlan(
         name=name,
         command=lambda port: [*arguments, "--port", str(port)],

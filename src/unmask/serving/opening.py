@@ -17,6 +17,7 @@ from unmask.errors import InvalidValueError
 from unmask.gateway.child import Child
 from unmask.gateway.config.appraisal import Appraisal, appraise
 from unmask.gateway.config.config import Config
+from unmask.gateway.config.engine_args import takes_arguments
 from unmask.gateway.config.entries import entries
 from unmask.gateway.config.need import child_bytes, child_options, memory_for_models
 from unmask.gateway.config.wanted import LocalSource, RemoteSource, WantedModel
@@ -154,7 +155,7 @@ class _Maker:
     def _child(self, wanted: WantedModel, card: ModelCard, lane: Lane) -> Entry:
         options = child_options(wanted, card, self._plan.engine)
         directory = self._run_directory()
-        connect = partial(self._start, wanted.name, card, lane, options, directory)
+        connect = partial(self._start, wanted, card, lane, options, directory)
         return LaneEntry(
             replace(_listing(wanted, card, lane.name), context_length=options.context),
             connect,
@@ -170,20 +171,29 @@ class _Maker:
         )
 
     async def _start(
-        self, name: str, card: ModelCard, lane: Lane, options: LlamaCppOptions, directory: RunDirectory
+        self, wanted: WantedModel, card: ModelCard, lane: Lane, options: LlamaCppOptions, directory: RunDirectory
     ) -> tuple[Endpoint, Child]:
-        """A child on ``lane``, or on the one other that knows the architecture if that one does not."""
+        """A child on ``lane``, or on the one other that knows the architecture if that one does not.
+
+        Flags of the model's own are never given to another kind of engine.
+        """
         assert card.path is not None, "it was found"
         model, registry = Path(card.path), RegistryFile()
 
         async def start(on: Lane) -> Child:
             engines = await asyncio.to_thread(registry.read)
-            return await Child.start(plan_for(on, engines, model, name, card.paradigm, options), directory)
+            name, more = wanted.name, wanted.engine_args
+            plan = plan_for(on, engines, model, name, card.paradigm, options, context=wanted.context, more=more)
+            if wanted.load_timeout is not None:
+                plan = replace(plan, start_seconds=wanted.load_timeout)
+            return await Child.start(plan, directory)
 
-        lanes = await asyncio.to_thread(known_lanes)  # may have to read a program that has changed
+        lanes: Sequence[Lane] = await asyncio.to_thread(known_lanes)  # may have to read a program that has changed
+        if wanted.engine_args:
+            lanes = [one for one in lanes if one.kind == lane.kind and takes_arguments(one)]
         used, child = await load_or_rescue(card, lanes, lane, start, registry)
         at_once = options.slots if used.kind == "llama.cpp" else None
-        return replace(child_endpoint(used, child, name), at_once=at_once), child
+        return replace(child_endpoint(used, child, wanted.name), at_once=at_once), child
 
     def _remote(self, wanted: WantedModel, source: RemoteSource, card: ModelCard) -> Entry:
         endpoint = Endpoint(

@@ -14,10 +14,10 @@ _LOCAL = frozenset({"context", "threads"})
 _PLAIN = ("context", "threads", "slots", "gpu_layers", "stall_timeout")
 _TAKEN: Mapping[LaneKind, frozenset[str]] = {
     "unmask": _LOCAL | {"lora", "engine", "defaults.unmask"},
-    "llama.cpp": _LOCAL | {"slots", "gpu_layers", "stall_timeout"},
+    "llama.cpp": _LOCAL | {"slots", "gpu_layers", "stall_timeout", "engine_args"},
     "logits_worker": _LOCAL | {"gpu_layers", "defaults.unmask"},
-    "sglang": frozenset({"context", "stall_timeout"}),
-    "vllm": frozenset({"context", "stall_timeout"}),
+    "sglang": frozenset({"context", "stall_timeout", "engine_args"}),
+    "vllm": frozenset({"context", "stall_timeout", "engine_args"}),
     "remote": frozenset({"context", "defaults.unmask", "stall_timeout"}),
 }
 
@@ -40,7 +40,7 @@ def without_effect(entry: WantedModel, kind: LaneKind) -> Refusal | None:
 def _said(entry: WantedModel) -> list[str]:
     """What the entry says, as the groups of ``_TAKEN``; after a space the very option."""
     found = [name for name in _PLAIN if getattr(entry, name) is not None]
-    found += ["lora"] if entry.lora else []
+    found += [name for name in ("lora", "engine_args") if getattr(entry, name)]
     found += [f"engine {name}" for name in entry.engine]
     decoding = [name for name in DECODING if getattr(entry.defaults, name) is not None]
     return found + [f"defaults.unmask defaults.unmask.{name}" for name in decoding]

@@ -72,6 +72,7 @@ def _entry(
         threads=said.threads,
         slots=said.slots,
         gpu_layers=said.gpu_layers,
+        engine_args=tuple(said.engine_args or ()),
         lora={adapter: str(_absolute(path, directory)) for adapter, path in (said.lora or {}).items()},
         engine=_engine(said, directory),
     )

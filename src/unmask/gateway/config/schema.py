@@ -24,6 +24,7 @@ Name = Annotated[str, Field(pattern=rf"^{NAME_CHARACTERS}{{1,200}}\z")]
 AdapterName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}\z")]
 Place = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"^[^\x00]*\z")]
 Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,199}\z")]
+Word = Annotated[str, Field(max_length=1000, pattern=r"^[^\x00]*\z")]
 IdleTime = Annotated[Any, AfterValidator(idle_time)]
 LoadTime = Annotated[Any, AfterValidator(load_time)]
 Count = Annotated[int, Field(ge=1, le=2**31)]
@@ -44,6 +45,12 @@ def _base_url(url: str) -> str:
     if "@" in parts.netloc:
         raise PydanticCustomError("url", "it must hold no user and no password: name the key's variable, 'api_key_env'")
     return url.rstrip("/")
+
+
+def _flags(words: list[str]) -> list[str]:
+    if words and not words[0].startswith("-"):
+        raise PydanticCustomError("engine_args", "it must begin with a flag, like '--flash-attn'")
+    return words
 
 
 class Table(BaseModel):
@@ -108,6 +115,7 @@ class _ModelTable(Table):
     threads: Annotated[int, Field(ge=0, le=1024)] | None = None
     slots: Annotated[int, Field(ge=1, le=4096)] | None = None
     gpu_layers: Annotated[int, Field(ge=0, le=2**16)] | None = None
+    engine_args: Annotated[list[Word], Field(max_length=64), AfterValidator(_flags)] | None = None
     lora: Annotated[dict[AdapterName, Place], Field(max_length=64)] | None = None
 
     @model_validator(mode="after")

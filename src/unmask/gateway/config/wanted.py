@@ -54,8 +54,9 @@ class WantedModel:
     ``defaults``: what ``filled`` gives requests that say nothing.
 
     ``context``: tokens of one request, prompt and answer together; ``threads``: of a forward. None is the engine's own
-    default. ``slots`` (requests that run at once) and ``gpu_layers`` are llama.cpp's. ``engine`` has options of our own
-    engine as ``EngineOptions`` names them.
+    default. ``slots`` (requests that run at once) and ``gpu_layers`` are llama.cpp's. ``engine_args``: words of the
+    command line for a program that a user made known, beside those that Unmask gives it. ``engine`` has options of our
+    own engine as ``EngineOptions`` names them.
     """
 
     name: str
@@ -75,6 +76,7 @@ class WantedModel:
     threads: int | None = None
     slots: int | None = None
     gpu_layers: int | None = None
+    engine_args: tuple[str, ...] = ()
     lora: Mapping[str, str] = field(default_factory=dict)
     engine: Mapping[str, Any] = field(default_factory=dict)
 
