@@ -6,6 +6,7 @@ A second engine that says so ends the matter. What was learnt is remembered, so 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
@@ -52,7 +53,7 @@ def remember(file: RegistryFile, card: ModelCard, failed: Lane, lane: Lane) -> N
 
 
 def _note(file: RegistryFile, card: ModelCard, failed: Lane, lane: Lane) -> None:
-    """Remember it if the disk lets us: the model is loaded by then, and must be given to somebody who closes it."""
+    """Remember it if the disk lets us: the model is loaded by then, and serves without it."""
     try:
         remember(file, card, failed, lane)
     except (UnmaskError, OSError) as error:
@@ -80,5 +81,7 @@ async def load_or_rescue(
             f"advertise. {error.message}",
             hint="Update one of them; no third engine is tried.",
         ) from None
-    _note(file, card, lane, other)
+    # In a thread, since other processes may hold the file; nobody waits for it, so that nothing comes between the model
+    # and whoever closes it.
+    asyncio.get_running_loop().run_in_executor(None, _note, file, card, lane, other)
     return other, loaded

@@ -22,7 +22,7 @@ router = APIRouter(route_class=JsonRoute)
 
 
 @router.post("/tokenize", responses=responses(ErrorEnvelope, Tokens))
-@needs("models")
+@needs("generate")
 async def tokenize(body: TokenizeRequest, models: Models) -> Response:
     """The ids of a text, or of a conversation as the chat endpoint would see it."""
     _check(body)
@@ -52,7 +52,7 @@ async def _encode(body: TokenizeRequest, model: DiffusionModel) -> list[int]:
 
 
 @router.post("/detokenize", responses=responses(ErrorEnvelope, Text))
-@needs("models")
+@needs("generate")
 async def detokenize(body: DetokenizeRequest, models: Models) -> Response:
     """The text of ids, special tokens shown."""
     model = await _ours(models, body.model, "/detokenize")
@@ -65,7 +65,7 @@ async def detokenize(body: DetokenizeRequest, models: Models) -> Response:
 
 
 @router.get("/tokenizer_info", responses=responses(ErrorEnvelope))
-@needs("models")
+@needs("generate")
 async def tokenizer_info(models: Models) -> dict[str, Any]:
     """The checkpoint's tokenizer configuration, chat template included."""
     model = await _ours(models, None, "/tokenizer_info")
