@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 
 from unmask.cli import options, server_options
+from unmask.cli.completion import complete_logged
 
 _SECONDS = 1.0  # between two looks at a log that is followed
 
-Name = Annotated[str, typer.Argument(help="The model, as 'unmask ps' names it.")]
+Name = Annotated[str, typer.Argument(help="The model, as 'unmask ps' names it.", autocompletion=complete_logged)]
 Lines = Annotated[
     int, typer.Option("--lines", "-n", envvar="UNMASK_LINES", min=1, max=10_000, help="So many lines, the last ones.")
 ]
