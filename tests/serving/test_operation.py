@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import resource
 import subprocess
 import time
 from collections.abc import Iterator
@@ -147,6 +149,22 @@ async def test_a_log_is_followed(live):
         following.terminate()
         following.wait()
         following.stdout.close()
+
+
+async def test_what_the_disk_did_not_take_of_a_log_is_told(live):
+    """With a limit on the sizes of the server's files in place of a disk that is full."""
+    await ask(live.url, f"/unmask/models/{CHILD}/load")
+    assert "lost" not in unmask(live, "logs", CHILD).stdout
+    usual = resource.prlimit(live.process.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+    try:
+        assert (await ask(live.url, CHAT, BODIES[CHAT] | {"model": CHILD, "stream": False}))[0] == 200
+        lines = unmask(live, "logs", CHILD).stdout.splitlines()
+    finally:
+        resource.prlimit(live.process.pid, resource.RLIMIT_FSIZE, usual)
+    assert re.fullmatch(r"--- \d+ lines were lost, which the disk did not take\.", lines[-1])
+    assert json.loads(unmask(live, "logs", CHILD, "--json").stdout)["lost"] > 0
+    await ask(live.url, f"/unmask/models/{CHILD}/stop")
+    assert json.loads(unmask(live, "logs", CHILD, "--json").stdout)["lost"] == 0
 
 
 def test_what_is_not_there(live, client):

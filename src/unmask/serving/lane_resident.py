@@ -41,6 +41,11 @@ class LaneResident:
         """The child's process id."""
         return None if self._child is None else self._child.pid
 
+    @property
+    def lost_lines(self) -> int:
+        """Lines of the child that the disk did not take."""
+        return 0 if self._child is None else self._child.lost_lines
+
     def model(self, name: str) -> Model:
         """The model; it has one name."""
         return self._model

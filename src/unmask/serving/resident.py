@@ -22,6 +22,10 @@ class LoadedModel(Resident, Protocol):
     def pid(self) -> int | None:
         """The process of its own that it has, if it is no engine of ours."""
 
+    @property
+    def lost_lines(self) -> int:
+        """Lines of that process that did not get into its log."""
+
     def model(self, name: str) -> Model:
         """The model under one of its names."""
 
@@ -71,6 +75,11 @@ class NativeResident:
     @property
     def pid(self) -> None:
         """The engine's process is the server's own affair."""
+
+    @property
+    def lost_lines(self) -> int:
+        """None: it has no log of its own."""
+        return 0
 
     def model(self, name: str) -> Model:
         """The variant called ``name``."""

@@ -75,12 +75,15 @@ class Stopped(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogTold(msgspec.Struct, frozen=True, kw_only=True):
-    """Lines of a log, the newest last; ``position``: what to send as ``after`` for those that come next."""
+    """Lines of a log, the newest last; ``position``: what to send as ``after`` for those that come next. ``lost``: how
+    many of the running child's the disk did not take.
+    """
 
     name: str
     log: str
     lines: list[str]
     position: str
+    lost: int
 
 
 class RequestList(msgspec.Struct, frozen=True):
