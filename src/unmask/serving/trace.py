@@ -6,17 +6,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from unmask.answers.answer import AnswerDelta
 from unmask.gateway.model_state import ModelState
 from unmask.serving.extension import GenerationReport
 from unmask.serving.journal import RequestError, RequestRecord
+from unmask.serving.ledger import Ledger
+from unmask.serving.listing import Listing
 from unmask.shown import cut, printable
-
-if TYPE_CHECKING:
-    from unmask.serving.ledger import Ledger
-    from unmask.serving.listing import Listing
 
 _LEFT = 499  # the client was gone before it had an answer
 
