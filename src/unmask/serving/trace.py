@@ -34,7 +34,8 @@ class Trace:
         """It will get this model, which is in this state now."""
         self.record.served = listing.name
         self.record.lane = listing.lane
-        self.record.route = f"{listing.family} is {listing.paradigm}: {listing.lane}"
+        kind = "" if listing.paradigm == "unknown" else f" is {listing.paradigm}"
+        self.record.route = f"{listing.family}{kind}: {listing.lane}"
         self.record.found = state.state
 
     def waited(self, since: float, before: ModelState, now: ModelState) -> None:
