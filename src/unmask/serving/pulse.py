@@ -27,8 +27,8 @@ async def pulse_lost(model: LaneModel, upstream: Upstream) -> EngineStalledError
             missed = 0
             await asyncio.sleep(_QUIET_SECONDS)
     error = EngineStalledError(
-        f"Lane '{upstream.endpoint.lane}' takes no notice of anybody: it left {_TIMES} questions after its health "
-        f"unanswered, for {notice:g} seconds each, while requests waited for it.",
+        f"Lane '{upstream.endpoint.lane}' takes no notice of anybody: it left {_TIMES} questions that cost it "
+        f"nothing unanswered, for {notice:g} seconds each, while requests waited for it.",
         hint="It is ended; ask again to have it started anew. See its log.",
     )
     model.hang(error)

@@ -12,7 +12,8 @@ async def is_silent(endpoint: Endpoint, session: aiohttp.ClientSession, seconds:
     of a process that has ended others tell, and it may be we who have no socket left.
     """
     root = endpoint.base_url.rstrip("/")
-    url = f"{root}/models" if endpoint.kind == "remote" else f"{root.removesuffix('/v1')}/health"
+    # SGLang may answer after its health with a token that it first has to write.
+    url = f"{root.removesuffix('/v1')}/health" if endpoint.kind == "llama.cpp" else f"{root}/models"
     limit = aiohttp.ClientTimeout(total=seconds, sock_connect=seconds)
     try:
         async with session.get(url, headers=endpoint.headers, timeout=limit, allow_redirects=False):
