@@ -117,6 +117,9 @@ async def test_the_verbs(live, client):
 
 
 async def test_the_server_says_what_else_it_has(live):
+    async with asyncio.timeout(10):  # its address is known from the first line
+        while not any(line.startswith("Try: ") for line in live.log):
+            await asyncio.sleep(0.01)
     assert f"Also serving {CHILD}.\n" in live.log
     assert any(line.startswith("warning: 'broken' is not served: ") for line in live.log)
 

@@ -73,6 +73,8 @@ def serve(
     """Serve each MODEL over HTTP until interrupted."""
     import asyncio
 
+    from uvicorn.loops.auto import auto_loop_factory
+
     from unmask.cli.progress import loading
     from unmask.engine.options import EngineOptions
     from unmask.gateway.config.config import Config
@@ -128,8 +130,9 @@ def serve(
     try:
         read = Config() if config is None else read_config(config)
         plan = HousePlan(models=given, engine=engine, settings=settings, config=read)
-        with loading(given[0] if given else EMBEDDED_MODEL) as progress:
-            asyncio.run(run_server(plan.open, settings, progress=progress, announce=announce))
+        model = given[0] if given else EMBEDDED_MODEL
+        with loading(model) as progress, asyncio.Runner(loop_factory=auto_loop_factory()) as runner:
+            runner.run(run_server(plan.open, settings, progress=progress, announce=announce))
     except (asyncio.CancelledError, KeyboardInterrupt):  # interrupted while models were fetched, or loaded
         raise typer.Exit(130) from None
 

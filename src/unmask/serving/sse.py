@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Protocol
 
 import msgspec
@@ -16,6 +17,7 @@ from unmask.answers.answer import AnswerDelta
 from unmask.serving.admission import Admission
 from unmask.serving.connection import unless_disconnected
 from unmask.serving.errors import Problem
+from unmask.serving.keep_alive import KeepAlive
 from unmask.serving.trace import current_trace
 
 EVENT_STREAM = "text/event-stream"
@@ -96,7 +98,7 @@ class EventStream(Response):
             begun = await self._begun(send)
             with begun.admission.running():
                 await self._start(send)
-                await unless_disconnected(receive, self._send_events(begun, send))
+                last = await unless_disconnected(receive, self._send_events(begun, send))
         except ClientDisconnect:
             if not self._started:
                 raise
@@ -107,8 +109,8 @@ class EventStream(Response):
                 raise
             problem = Problem.of(error)
             current_trace().failed(problem.code, problem.message)
-            await _send(send, self._kind.refuse(problem) if begun is None else begun.encoder.fail(problem))
-        await _send(send, b"", more=False)
+            last = self._kind.refuse(problem) if begun is None else begun.encoder.fail(problem)
+        await _send(send, last, more=False)
 
     async def _begun(self, send: Send) -> Begun:
         """What ``begin`` gives. A client that waits for long gets the response's head, and is told what for."""
@@ -134,24 +136,21 @@ class EventStream(Response):
             comment = f": {words}\n".encode() if words else b""
             await _send(send, comment + self._kind.keep_alive)
 
-    async def _send_events(self, begun: Begun, send: Send) -> None:
+    async def _send_events(self, begun: Begun, send: Send) -> bytes:
+        """All events but the last, which are returned. Those that come together are sent together: it costs less."""
         admission, encoder, trace = begun.admission, begun.encoder, current_trace()
-        for event in encoder.start():
-            await _send(send, event)
-        while not admission.finished:
-            try:
-                async with asyncio.timeout(self._keep_alive_seconds):
-                    number, delta = await admission.next()
-            except TimeoutError:
-                await self._keep_alive(send)
-                continue
-            trace.heard(delta)
-            for event in encoder.step(number, delta):
-                await _send(send, event)
+        await _send(send, b"".join(encoder.start()))
+        keep_alive = KeepAlive(self._keep_alive_seconds, partial(self._keep_alive, send))
+        async with keep_alive.running():
+            while not admission.finished:
+                number, delta = await admission.next()
+                trace.heard(delta)
+                if events := encoder.step(number, delta):
+                    await _send(send, b"".join(events))
+                    keep_alive.said()
         if begun.before_end is not None:
             await begun.before_end()
-        for event in encoder.end():
-            await _send(send, event)
+        return b"".join(encoder.end())
 
 
 async def _send(send: Send, body: bytes, *, more: bool = True) -> None:

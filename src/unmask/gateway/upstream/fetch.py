@@ -52,9 +52,8 @@ class Fetch:
         closes the connection, which tells the lane to stop.
         """
         cut_by: FinishReason | None = None
-        self._watch.start()
         try:
-            async with self._turns.one(self._watch), aclosing(self._told(session)) as told:
+            async with self._watch.running(), self._turns.one(self._watch), aclosing(self._told(session)) as told:
                 async for news in told:
                     with self._watch.paused():
                         yield self._delta(news)
@@ -92,16 +91,13 @@ class Fetch:
     async def _open(self, session: aiohttp.ClientSession, body: bytes) -> aiohttp.ClientResponse:
         """The response, once its head is there. Raises what it says if it is no answer."""
         url = self._endpoint.base_url.rstrip("/") + self._asked.path
-        sending = session.post(url, data=body, headers=self._endpoint.headers, allow_redirects=False)
         try:
-            response = await self._watch.wait(sending)
+            response = await session.post(url, data=body, headers=self._endpoint.headers, allow_redirects=False)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise EngineUnavailableError(
                 f"Lane '{self._lane}' cannot be reached: {_said(error)}.",
                 hint="It may be starting, or have ended; see its log.",
             ) from None
-        except TimeoutError:
-            raise
         except (aiohttp.ClientResponseError, aiohttp.InvalidURL) as error:
             raise UpstreamError(f"Lane '{self._lane}' speaks no HTTP: {_said(error)}.", hint="See its log.") from None
         except (aiohttp.ClientError, OSError) as error:
@@ -160,9 +156,7 @@ class Fetch:
     async def _read(self, response: aiohttp.ClientResponse) -> bytes:
         """What has come, or nothing at the end. Of an answer that is over, only its usage can be lost any more."""
         try:
-            return await self._watch.wait(response.content.readany())
-        except TimeoutError:
-            raise
+            return await response.content.readany()
         except (aiohttp.ClientError, OSError) as error:
             if self._reader.finished:
                 return b""

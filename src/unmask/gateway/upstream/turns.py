@@ -22,14 +22,14 @@ class Turns:
 
     @asynccontextmanager
     async def one(self, watch: Watch) -> AsyncIterator[None]:
-        """One turn, waited for. Raises ``TimeoutError`` as ``Watch.wait`` does."""
+        """One turn, waited for; ``watch`` is told when it has come."""
         if self._free is None:
             watch.sent()
             yield
             return
         self.waiting += 1
         try:
-            await watch.wait(self._free.acquire())
+            await self._free.acquire()
         finally:
             self.waiting -= 1
         try:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Iterator
-from contextlib import contextmanager
-from typing import TypeVar
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 from unmask.errors import EngineStalledError, QueueTimeoutError
 from unmask.events import RequestStats
 from unmask.gateway.upstream.endpoint import Patience
 
-T = TypeVar("T")
-
 
 class Watch:
-    """The clock of one request. ``timeout``: the seconds that all of it may take, if there is a limit."""
+    """The clock of one request. ``timeout``: the seconds that all of it may take, if there is a limit.
+
+    One timer looks again when the time would be over that was left when it last looked: most progress costs nothing.
+    """
 
     def __init__(self, lane: str, patience: Patience, timeout: float | None) -> None:
         self._lane = lane
@@ -28,21 +28,27 @@ class Watch:
         self._first: float | None = None
         self._sent = False
         self._allowed = math.inf if patience.queue is None else patience.queue
+        self._limit = asyncio.timeout(None)
+        self._timer: asyncio.TimerHandle | None = None
+        self._paused = False
 
-    def start(self) -> None:
-        """The request is there, to be sent when it is its turn."""
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """The request is there, to be sent when it is its turn. Raises ``TimeoutError``, in the task that enters, once
+        the lane has got nowhere for too long.
+        """
         self._started = self._progress = time.monotonic()
+        async with self._limit:
+            self._look()
+            try:
+                yield
+            finally:
+                self._stop()
 
     def sent(self) -> None:
         """It is its turn."""
         self._sent, self._progress = True, time.monotonic()
-        self._allowed = self._patience.begin
-
-    async def wait(self, awaitable: Awaitable[T]) -> T:
-        """What ``awaitable`` gives. Raises ``TimeoutError`` once the lane has got nowhere for too long."""
-        left = self._left()
-        async with asyncio.timeout(None if math.isinf(left) else max(0.0, left)):
-            return await awaitable
+        self._allow(self._patience.begin)
 
     def accepted(self) -> None:
         """The lane has begun to respond."""
@@ -51,7 +57,7 @@ class Watch:
     def progress(self, *, shown: bool, over: bool) -> None:
         """The lane got somewhere: with text that is ``shown``, or to the answer's end."""
         self._progress = time.monotonic()
-        self._allowed = self._patience.end if over else self._patience.stall
+        self._allow(self._patience.end if over else self._patience.stall)
         if shown and self._first is None:
             self._first = self._progress
 
@@ -59,8 +65,12 @@ class Watch:
     def paused(self) -> Iterator[None]:
         """The lane is not listened to meanwhile, so that it cannot get anywhere."""
         began = time.monotonic()
+        self._paused = True
         yield
+        self._paused = False
         self._progress += time.monotonic() - began
+        if self._timer is None:
+            self._look()
 
     @property
     def timed_out(self) -> bool:
@@ -92,6 +102,29 @@ class Watch:
         return QueueTimeoutError(
             f"No answer was begun within {seconds:.3g} seconds on lane '{self._lane}'.", hint="Try again later."
         )
+
+    def _allow(self, seconds: float) -> None:
+        if seconds != self._allowed:
+            self._allowed = seconds
+            self._stop()
+            self._look()
+
+    def _look(self) -> None:
+        """End the waiting if the time is over, else look again when it would be. Not while the watch is paused."""
+        self._timer = None
+        left = self._left()
+        if self._paused or math.isinf(left):
+            return
+        loop = asyncio.get_running_loop()
+        if left > 0:
+            self._timer = loop.call_later(left, self._look)
+        else:
+            self._limit.reschedule(loop.time())
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _left(self) -> float:
         left = self._progress + self._allowed - time.monotonic()
