@@ -13,7 +13,7 @@ from pathlib import Path
 from unmask.checkpoints.directory import find_checkpoint
 from unmask.engine.free_memory import host_bytes
 from unmask.engine.options import EngineOptions
-from unmask.errors import InvalidValueError
+from unmask.errors import InvalidValueError, UnmaskError
 from unmask.gateway.child import Child
 from unmask.gateway.config.appraisal import Appraisal, appraise
 from unmask.gateway.config.config import Config
@@ -74,16 +74,17 @@ class HousePlan:
             refused.update(dict.fromkeys(entry.names, why))
 
         for one in appraisals:
-            if one.lane is not None:
-                made.append((one.entry, maker.make(one, one.lane)))
-            elif one.refusal is not None:
-                refuse(one.entry, one.refusal)
+            entry = maker.make(one)
+            if isinstance(entry, Refusal):
+                refuse(one.entry, entry)
+            else:
+                made.append((one.entry, entry))
         limits = self._limits(alone=len(made) == 1)
         too_large = Room(limits.memory_bytes, limits.max_resident).never_fitting(_record(entry) for _, entry in made)
-        for asked, entry in made:
-            if entry.name in too_large:
-                refuse(asked, Refusal.of(too_large[entry.name]))
-        served = [entry for _, entry in made if entry.name not in too_large]
+        for asked, _ in made:
+            if asked.name in too_large:
+                refuse(asked, Refusal.of(too_large[asked.name]))
+        served = [entry for asked, entry in made if asked.name not in too_large]
         if not served:
             raise _none_served(refused)
         return House(served, refused, limits)
@@ -116,8 +117,16 @@ class _Maker:
         self._alone = alone
         self._directory: RunDirectory | None = None
 
-    def make(self, appraisal: Appraisal, lane: Lane) -> Entry:
-        wanted, card = appraisal.entry, appraisal.card
+    def make(self, appraisal: Appraisal) -> Entry | Refusal:
+        """The entry, or what its lane, or the folder of its log, has against it."""
+        if isinstance(appraisal.found, Refusal):
+            return appraisal.found
+        try:
+            return self._made(appraisal.entry, appraisal.card, appraisal.found.lane)
+        except UnmaskError as error:
+            return Refusal.of(error)
+
+    def _made(self, wanted: WantedModel, card: ModelCard, lane: Lane) -> Entry:
         if isinstance(wanted.source, RemoteSource):
             return self._remote(wanted, wanted.source, card)
         if lane.kind == "unmask":

@@ -20,8 +20,8 @@ LARGE, SMALL = {"path": "unmask-tiny"}, {"path": "unmask-tiny", "kv_tokens": 256
 
 @pytest.fixture
 def file(tmp_path):
-    """Two models, of which one alone is larger than what both may take together."""
-    models = {"small": SMALL, "large": LARGE | {"aliases": ["huge"]}}
+    """A model, one that alone is larger than what all may take together, and one that shall do what it cannot."""
+    models = {"small": SMALL, "large": LARGE | {"aliases": ["huge"]}, "long": SMALL | {"context": 10**6}}
     return str(write_config(tmp_path / "models.yaml", models, memory_budget="280MiB"))
 
 
@@ -43,7 +43,8 @@ async def test_one_of_the_configuration_is_listed_as_refused(file):
     assert [one["id"] for one in listed["data"]] == ["small"]
     assert listed["unmask"]["refused"]["large"]["code"] == error["code"] == "insufficient_memory"
     assert "all models together may take 0.273 GiB" in listed["unmask"]["refused"]["huge"]["message"]
-    assert operated["large"]["state"] == "refused"
+    assert operated["large"]["state"] == operated["long"]["state"] == "refused"
+    assert "A context of 1000000 was asked for" in listed["unmask"]["refused"]["long"]["message"]
     assert operated["large"]["why_not"]["message"] == listed["unmask"]["refused"]["large"]["message"]
     assert "large: Model 'large' needs" in listing.stdout
 
@@ -66,6 +67,7 @@ def test_the_list_tells_it_without_starting_anything(file):
     rows = {row["name"]: row for row in json.loads(done.stdout)["models"]}
     assert (rows["small"]["state"], rows["large"]["state"]) == ("not loaded", "refused")
     assert rows["large"]["refusal"]["code"] == "insufficient_memory"
+    assert rows["long"]["refusal"]["code"] == "invalid_value"
 
 
 def test_beside_pinned_ones_there_is_less_room():
