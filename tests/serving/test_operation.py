@@ -19,7 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.serving.fakes import LoadedEntry, ScriptedEngine, SlowEntry, listening, until
 from tests.serving.processes import UNMASK, Server, environment, serve
 from tests.serving.test_loading_streams import BODIES
-from unmask.cli.server_client import ServerClient, model_states
+from unmask.cli.server_client import ServerClient, models_by_name
 from unmask.errors import LogNotFoundError, ModelNotFoundError
 from unmask.refusal import Refusal
 from unmask.serving.entry import Stay
@@ -90,7 +90,8 @@ async def test_a_child_is_loaded_told_of_read_along_and_stopped(live, client):
     assert client.log(CHILD, after=log["position"])["lines"][-1].startswith(
         "---"
     )  # its end is in the log of a dead one
-    assert model_states(live.url) == {"tiny": "absent", CHILD: "absent", "broken": "refused"}
+    states = {name: model["state"] for name, model in models_by_name(live.url).items()}
+    assert states == {"tiny": "absent", CHILD: "absent", "broken": "refused"}
 
 
 async def test_the_verbs(live, client):

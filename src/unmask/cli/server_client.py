@@ -92,6 +92,6 @@ def _unreachable(message: str) -> ServerUnreachableError:
     return ServerUnreachableError(message, hint="Start one with 'unmask serve', or say where it is with --url.")
 
 
-def model_states(url: str, api_key: str | None = None) -> dict[str, str]:
-    """The state of each model of a running server, by its name. Raises as ``ServerClient`` does."""
-    return {model["name"]: model["state"] for model in ServerClient(url, api_key).models()}
+def models_by_name(url: str, api_key: str | None = None) -> dict[str, dict[str, Any]]:
+    """The models of a running server. Raises as ``ServerClient`` does."""
+    return {model["name"]: model for model in ServerClient(url, api_key).models()}

@@ -25,7 +25,7 @@ def file(tmp_path):
     return str(write_config(tmp_path / "models.yaml", models, memory_budget="280MiB"))
 
 
-async def test_one_of_the_configuration_is_listed_as_refused(file):
+async def test_one_of_the_configuration_is_listed_as_refused(file, tmp_path):
     with serve("--config", file) as server:
         async with aiohttp.ClientSession(server.url) as http:
             async with http.get("/v1/models") as response:
@@ -39,6 +39,10 @@ async def test_one_of_the_configuration_is_listed_as_refused(file):
             async with http.post("/v1/chat/completions", json=body | {"model": "small", "max_tokens": 4}) as response:
                 assert response.status == 200
         assert any("warning: 'large' is not served: Model 'large' needs" in line for line in server.log)
+        (tmp_path / "other.yaml").write_text("models: {large: {path: unmask-tiny}}")
+        there = [UNMASK, "list", "--config", str(tmp_path / "other.yaml"), "--url", server.url]
+        told = subprocess.run(there, capture_output=True, text=True, env=environment()).stdout
+        assert "large: Model 'large' needs" in told, "as the server has it"
         listing = subprocess.run([UNMASK, "ps", "--url", server.url], capture_output=True, text=True, env=environment())
     assert [one["id"] for one in listed["data"]] == ["small"]
     assert listed["unmask"]["refused"]["large"]["code"] == error["code"] == "insufficient_memory"
