@@ -97,8 +97,9 @@ async def test_nothing_is_asked_of_an_engine_that_nobody_wants_anything_of(monke
         await upstream.close()
 
 
-async def test_a_process_that_is_stopped_in_its_prompt_is_ended_and_started_anew(smollm2, tmp_path):
+async def test_a_process_that_is_stopped_in_its_prompt_is_ended_and_started_anew(smollm2, tmp_path, monkeypatch):
     pytest.importorskip("xllamacpp")
+    monkeypatch.setattr(pulse, "_QUIET_SECONDS", 1.0)
     lane = next(lane for lane in known_lanes() if lane.name == "llama.cpp")
     plan = xllamacpp_plan(smollm2, "m", LlamaCppOptions(context=4096, slots=1, threads=1))
     children: list[Child] = []
