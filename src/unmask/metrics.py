@@ -24,6 +24,7 @@ _GAUGES: dict[str, tuple[str, Callable[[EngineStats], int]]] = {
     "unmask_kv_pages_idle": ("Key/value pages kept for prompts that begin alike.", lambda stats: stats.pages_idle),
     "unmask_kv_pages_total": ("Key/value pages there are.", lambda stats: stats.pages_total),
 }
+_OF_ALL = ("unmask_requests_running", "unmask_requests_waiting")
 
 _COUNTERS: dict[str, tuple[str, Callable[[EngineStats], int]]] = {
     "unmask_engine_steps": (
@@ -42,35 +43,48 @@ _COUNTERS: dict[str, tuple[str, Callable[[EngineStats], int]]] = {
 
 
 class Metrics:
-    """All instruments of one model, served as ``name``, in a registry of their own. They outlive its engine.
+    """All instruments of one model, served as ``name``, in registries of their own. They outlive its engine.
 
-    ``stats`` gives the engine's latest numbers.
+    ``stats`` gives the engine's latest numbers. Unless it is ``ours``, what is counted on canvases is not shown: a 0
+    would be a number.
     """
 
-    def __init__(self, name: str, family: str, paradigm: str, stats: Callable[[], EngineStats]) -> None:
+    def __init__(
+        self, name: str, family: str, paradigm: str, stats: Callable[[], EngineStats], *, ours: bool = True
+    ) -> None:
         self._registry = CollectorRegistry()
+        self._canvases = CollectorRegistry()
+        self._ours = ours
         self._last = EngineStats()
         self._stats = stats
         self._declare_engine({"name": name, "family": family, "paradigm": paradigm})
         self._declare_requests()
+        with_frames = self._registry if paradigm == "diffusion" else self._canvases
+        self._frames = Counter("unmask_canvas_frames_sent", "Canvas frames handed to clients.", registry=with_frames)
 
     def _declare_engine(self, about: dict[str, str]) -> None:
         Info("unmask_model", "The model being served.", registry=self._registry).info(about)
         for gauge_name, (text, read) in _GAUGES.items():
-            gauge = Gauge(gauge_name, text, registry=self._registry)
+            registry = self._registry if gauge_name in _OF_ALL else self._canvases
+            gauge = Gauge(gauge_name, text, registry=registry)
             gauge.set_function(lambda read=read: read(self._stats()))  # type: ignore[misc]
-        self._counters = {key: self._counter(key, text) for key, (text, _) in _COUNTERS.items()}
-        self._step = self._histogram("unmask_denoise_step_seconds", "Wall time of one engine step.", _STEP_SECONDS)
+        self._counters = {key: self._canvas_counter(key, text) for key, (text, _) in _COUNTERS.items()}
+        self._step = self._canvas_histogram(
+            "unmask_denoise_step_seconds", "Wall time of one engine step.", _STEP_SECONDS
+        )
         self._load = Gauge("unmask_load_seconds", "Time it took to load the model.", registry=self._registry)
 
     def _declare_requests(self) -> None:
         self._ends = Counter("unmask_requests", "Requests ended.", ["finish"], registry=self._registry)
         self._usage = Counter("unmask_usage_tokens", "Tokens of answers.", ["kind"], registry=self._registry)
-        self._forwards = self._counter("unmask_forwards", "Forwards that ended requests took part in.")
-        self._blocks = self._counter("unmask_blocks_committed", "Blocks of finished requests.")
-        self._discarded = self._counter("unmask_tokens_discarded", "Committed tokens that are in no finished answer.")
-        self._frames = self._counter("unmask_canvas_frames_sent", "Canvas frames handed to clients.")
-        self._disconnects = self._counter("unmask_disconnects", "Requests whose client left before the end.")
+        self._forwards = self._canvas_counter("unmask_forwards", "Forwards that ended requests took part in.")
+        self._blocks = self._canvas_counter("unmask_blocks_committed", "Blocks of finished requests.")
+        self._discarded = self._canvas_counter(
+            "unmask_tokens_discarded", "Committed tokens that are in no finished answer."
+        )
+        self._disconnects = Counter(
+            "unmask_disconnects", "Requests whose client left before the end.", registry=self._registry
+        )
         self._rejections = Counter(
             "unmask_requests_rejected", "Requests that found no place.", ["reason"], registry=self._registry
         )
@@ -88,18 +102,23 @@ class Metrics:
         self._first = self._histogram(
             "unmask_time_to_first_block_seconds", "Arrival to first committed block.", _SECONDS
         )
-        self._block = self._histogram(
+        self._block = self._canvas_histogram(
             "unmask_block_latency_seconds", "Mean time between a request's blocks, if it has two.", _SECONDS
         )
-        self._per_forward = self._histogram("unmask_tokens_per_forward", "A request's tokens / forwards.", _COUNTS)
-        self._per_block = self._histogram("unmask_tokens_per_block", "A request's tokens / blocks.", _COUNTS)
-        self._steps = self._histogram("unmask_steps_per_block", "A request's forwards / blocks.", _COUNTS)
+        self._per_forward = self._canvas_histogram(
+            "unmask_tokens_per_forward", "A request's tokens / forwards.", _COUNTS
+        )
+        self._per_block = self._canvas_histogram("unmask_tokens_per_block", "A request's tokens / blocks.", _COUNTS)
+        self._steps = self._canvas_histogram("unmask_steps_per_block", "A request's forwards / blocks.", _COUNTS)
 
-    def _counter(self, name: str, text: str) -> Counter:
-        return Counter(name, text, registry=self._registry)
+    def _canvas_counter(self, name: str, text: str) -> Counter:
+        return Counter(name, text, registry=self._canvases)
 
     def _histogram(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
         return Histogram(name, text, buckets=buckets, registry=self._registry)
+
+    def _canvas_histogram(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
+        return Histogram(name, text, buckets=buckets, registry=self._canvases)
 
     def loaded(self, seconds: float, stats: Callable[[], EngineStats]) -> None:
         """The model took ``seconds`` to load; ``stats`` are those of its engine, which begins to count anew."""
@@ -175,4 +194,6 @@ class Metrics:
 
     def collect(self) -> Iterable[Metric]:
         """Every metric with its samples."""
-        return self._registry.collect()
+        yield from self._registry.collect()
+        if self._ours:
+            yield from self._canvases.collect()

@@ -78,7 +78,9 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
 class GenerationParams:
     """What the user asked for. ``None`` is "not said": ``resolve`` fills in the default it documents.
 
-    ``early_exit`` ends a request as soon as all up to its end token is decided, instead of with that token's block.
+    What ``sampling.py`` has, and how many of the latest tokens its penalties look at (``repeat_last_n``, -1 for all),
+    is for other engines than ours. ``early_exit`` ends a request as soon as all up to its end token is decided, instead
+    of with that token's block.
     ``end_tokens``: "last" gives end tokens a confidence of 0, "never" does not propose them (LLaDA's
     ``confidence_eos_eot_inf`` and ``logits_eos_inf``); ``min_tokens`` forbids them at the first positions.
     ``cfg_scale`` is LLaDA's classifier-free guidance: each forward also runs the canvas with its prompt masked.
@@ -93,6 +95,11 @@ class GenerationParams:
     temperature: float | None = None
     top_p: float | None = None
     top_k: int | None = None
+    min_p: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    repetition_penalty: float | None = None
+    repeat_last_n: int | None = None
     seed: int | None = None
     stop: tuple[str, ...] | None = ()
     ignore_eos: bool = False

@@ -25,6 +25,7 @@ from unmask.params import (
     GenerationParams,
     ModelInfo,
 )
+from unmask.sampling import refuse_sampling
 from unmask.shown import shown
 
 _MAX_COUNT = 2**31 - 1
@@ -40,6 +41,7 @@ def resolve(
     Raises ``InvalidValueError`` / ``UnsupportedValueError`` naming the field, or ``ContextLengthError``.
     """
     _check_stop(params.stop)
+    refuse_sampling(params, model.name)
     rule = _rule(params, model)
     said = _Said(params, {**model.defaults, **RULE_TRAITS[rule].defaults})
     block_length = said.integer("block_length", model.block_length, 1, model.context_length)

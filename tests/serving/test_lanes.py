@@ -28,15 +28,15 @@ from unmask.terms import NO_TIMEOUTS
 LISTING = Listing(name="m", created=0, lane="my-lane", paradigm="autoregressive", family="f")
 
 
-def entry_at(url: str, **more) -> LaneEntry:
+def entry_at(url: str, listing: Listing = LISTING, **more) -> LaneEntry:
     async def connect():
         return endpoint(url), None
 
-    return LaneEntry(LISTING, connect, capacity=8, **more)
+    return LaneEntry(listing, connect, capacity=8, **more)
 
 
 async def connect_nowhere():
-    return endpoint(), None
+    return endpoint(kind="remote"), None
 
 
 async def test_a_model_that_goes_while_its_canary_sings_has_no_verdict():
@@ -96,19 +96,23 @@ async def test_an_engine_elsewhere_has_no_last_words():
     ("path", "body"),
     [
         ("/tokenize", {"prompt": "Once"}),
+        ("/tokenize", {"messages": HI}),
         ("/detokenize", {"tokens": [1]}),
+        ("/tokenizer_info?model=", None),
+        ("/v1/messages/count_tokens", {"messages": HI}),
     ],
 )
-async def test_no_model_is_loaded_for_what_its_engine_cannot_tell(path, body):
-    async def connect():
-        raise AssertionError("it is loaded")
+async def test_what_an_engine_cannot_tell_is_refused(path, body):
+    entry = LaneEntry(LISTING, connect_nowhere, capacity=8)
+    async with serving(entry) as server, aiohttp.ClientSession(server.url) as http:
 
-    other = LaneEntry(LISTING, connect, capacity=8)
-    async with serving(other) as server, aiohttp.ClientSession(server.url) as http:
-        async with http.post(path, json=body | {"model": "m"}) as response:
+        def ask(name):
+            return http.get(path + name) if body is None else http.post(path, json=body | {"model": name})
+
+        async with ask("m") as response:
             assert (response.status, response.headers["x-should-retry"]) == (501, "false")
             assert "is not to be had for 'm': lane 'my-lane' serves it" in await response.text()
-        async with http.post(path, json=body | {"model": "n"}) as response:
+        async with ask("n") as response:
             assert response.status == 404
 
 

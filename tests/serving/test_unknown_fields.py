@@ -91,7 +91,6 @@ HINTS = [
     ("/v1/chat/completions", CHAT, {"unmask.rule": "d2f"}, 'Use \'unmask.rule\': {"unmask": {"rule": ...}}.'),
     ("/v1/chat/completions", CHAT, {"guided_choice": ["a"]}, 'Use \'unmask.choices\': {"unmask": {"choices": ...}}.'),
     ("/v1/chat/completions", CHAT, {"guided_grammar": "x"}, "Leave it out."),
-    ("/v1/chat/completions", CHAT, {"chat_template_kwargs": {}}, "Use 'reasoning_effort'."),
     ("/v1/chat/completions", CHAT, {"remasking": "random"}, 'Use \'unmask.rule\': {"unmask": {"rule": ...}}.'),
     (
         "/v1/chat/completions",

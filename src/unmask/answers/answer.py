@@ -30,6 +30,7 @@ class LaneCompletion:
     estimated: bool = False
     warnings: tuple[str, ...] = ()
     replayed: bool = False
+    waited: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from unmask.answers.tools import Tool, ToolChoice
+from unmask.checkpoints.sandbox import RESERVED
 from unmask.errors import UnsupportedValueError
 from unmask.params import GenerationParams
 
@@ -55,8 +56,9 @@ class Chat:
 
     ``messages`` have the shape that chat templates take (``ChatTemplate.encode``). ``thinking``: whether the model
     shall reason before it answers; None leaves it to the template. ``effort``: how much, for templates that know of it.
-    ``one_call``: no more than one call an answer. ``copies``: how many answers. ``prefill``: the text with which the
-    answer begins; what comes goes on from there. ``length``: None takes ``params`` as they are.
+    ``variables``: further ones of the template, numbers and texts. ``one_call``: no more than one call an answer.
+    ``copies``: how many answers. ``prefill``: the text with which the answer begins; what comes goes on from there.
+    ``length``: None takes ``params`` as they are.
     """
 
     messages: list[dict[str, Any]]
@@ -66,6 +68,7 @@ class Chat:
     one_call: bool = False
     thinking: bool | None = None
     effort: str | None = None
+    variables: Mapping[str, Any] = field(default_factory=dict)
     copies: int = 1
     prefill: str = ""
     length: Length | None = None
@@ -74,6 +77,20 @@ class Chat:
     def offered(self) -> Sequence[Tool]:
         """The tools that the answer may call."""
         return () if self.choice.mode == "none" else self.tools
+
+
+def check_variables(variables: Mapping[str, Any], known: Collection[str] | None) -> None:
+    """Raises ``UnsupportedValueError`` for one that is not for requests to say, or not ``known`` to the chat template.
+
+    None: what it knows is not known.
+    """
+    for name in variables:
+        reserved = name in RESERVED
+        if reserved or (known is not None and name not in known):
+            why = "is not for requests to say" if reserved else "is not read by this model's chat template"
+            raise UnsupportedValueError(
+                f"'chat_template_kwargs.{name}' {why}.", hint="Leave it out.", param=f"chat_template_kwargs.{name}"
+            )
 
 
 def split_prefill(turns: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], str]:

@@ -52,9 +52,9 @@ class ChatTemplate:
 
         Both have the shape that templates know from Hugging Face: ``role`` and ``content``, and for tools
         ``tool_calls`` (``{"type": "function", "function": {"name", "arguments"}}``, arguments as objects), the role
-        ``tool``, ``tool_call_id`` and ``name``; ``reasoning_content``. ``variables`` go to the template as they are.
-        Raises ``UnsupportedValueError`` if the checkpoint has no template, ``InvalidValueError`` if the template
-        refuses the conversation.
+        ``tool``, ``tool_call_id`` and ``name``; ``reasoning_content``. ``variables``, none of them ``RESERVED``, go to
+        the template. Raises ``UnsupportedValueError`` if the checkpoint has no template, ``InvalidValueError`` if the
+        template refuses the conversation.
         """
         if self._template is None:
             raise UnsupportedValueError(
@@ -62,8 +62,9 @@ class ChatTemplate:
             )
         if not self.knows_tools and (tools or any(_beyond_text(message) for message in messages)):
             messages, tools = spell_out(messages, tools), ()
-        guard = self._tokenizer.guard(_strings([*messages, *tools]))
-        values = {"messages": _hide([*messages], guard), "tools": _hide([*tools], guard) or None} | variables
+        guard = self._tokenizer.guard(_strings([*messages, *tools, *variables.values()]))
+        values = {"messages": _hide([*messages], guard), "tools": _hide([*tools], guard) or None}
+        values |= {name: _hide(value, guard) for name, value in variables.items()}
         return self._tokenizer.encode_rendered(self._render(self._template, values, guard), guard)
 
     def _render(self, template: Template, values: dict[str, Any], guard: TextGuard) -> str:

@@ -18,7 +18,7 @@ def read_gguf(path: Path) -> GgufHeader:
     Of a split model it has the metadata of the first shard and the tensors of all; each tensor knows its file. Raises
     ``CheckpointNotFoundError`` or ``GgufError``, which names a missing or foreign shard.
     """
-    paths = _shards(path)
+    paths = shards(path)
     first = read_gguf_header(paths[0])
     if len(paths) == 1 and first.metadata.get("split.count", 1) in (0, 1):
         return first
@@ -41,19 +41,20 @@ def model_name(path: Path) -> str:
     return found["name"] if found else path.stem
 
 
-def _shards(path: Path) -> list[Path]:
+def shards(path: Path) -> list[Path]:
+    """All files of the model that ``path`` is a part of. Raises ``GgufError``, which names a missing one."""
     found = _SHARD.fullmatch(path.name)
     if not found or not path.exists():
         return [path]
-    shards = []
+    parts = []
     for number in range(1, int(found["count"]) + 1):
         shard = path.with_name(f"{found['name']}-{number:05}-of-{found['count']}.gguf")
         if not shard.exists():
             raise GgufError(
                 path, Reason.TRUNCATED, f"'{shard.name}' is missing", hint="Put all its shards into one directory."
             )
-        shards.append(shard)
-    return shards or [path]
+        parts.append(shard)
+    return parts or [path]
 
 
 def _check_place(shard: GgufHeader, number: int, count: int) -> None:

@@ -181,3 +181,9 @@ def _join(values: Iterable[Any], separator: str = "", attribute: str | None = No
 
 def _raise_exception(message: str) -> None:
     raise TemplateError(message)
+
+
+# Variables that a template gets from who renders it, and functions that it may call.
+RESERVED = frozenset({"messages", "tools", "add_generation_prompt", "bos_token", "eos_token", "pad_token"}) | frozenset(
+    TemplateSandbox().globals
+)

@@ -30,7 +30,8 @@ class Completion:
     ``logprobs``: one for each token of the text, if the request asked for them; those of a stop string and what follows
     it are left out. ``closing``: that of the closing end token. ``stopped_by``: the stop string that ended the text, if
     one did. ``scoring``: what it cost to score the prompt. ``warnings``: what seems wrong with the answer, by those who
-    watch it. ``replayed``: it was kept from an earlier request.
+    watch it. ``replayed``: it was kept from an earlier request. ``waited``: seconds until its model was there, before
+    all that ``stats`` tells.
     """
 
     text: str
@@ -47,6 +48,7 @@ class Completion:
     scoring: RequestStats | None = None
     warnings: tuple[str, ...] = ()
     replayed: bool = False
+    waited: float = 0.0
 
     @property
     def tokens_per_forward(self) -> float:

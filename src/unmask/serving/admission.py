@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 
 from starlette.requests import ClientDisconnect
 
@@ -79,7 +80,11 @@ class CountedAdmission(Admission):
     @property
     def prompt_tokens(self) -> int:
         """Tokens of the first prompt; 0 as long as the engine has not told."""
-        return self._prompt_tokens[0]
+        return self._prompt(0)
+
+    def _prompt(self, number: int) -> int:
+        """Tokens of a request's prompt."""
+        return self._prompt_tokens[number]
 
     @property
     def finished(self) -> bool:
@@ -116,14 +121,14 @@ class CountedAdmission(Admission):
                 raise
             except Exception:  # one request's error, or a bug of ours, ends the whole HTTP request
                 while self._unfinished:
-                    self._unfinished.popitem()
+                    number, stats = self._unfinished.popitem()
                     metrics.failed()
-                    ledger.ended("error")
+                    ledger.ended("error", self._prompt(number) if stats.committed else 0, stats.committed)
                 raise
             finally:
                 for number, stats in self._unfinished.items():
                     metrics.cancelled(stats)
-                    ledger.ended("cancelled", self._prompt_tokens[number], stats.committed)
+                    ledger.ended("cancelled", self._prompt(number), stats.committed)
 
     async def next(self) -> tuple[int, AnswerDelta]:
         """The next delta, waited for, and its request's number. May be cancelled and called again."""
@@ -137,4 +142,6 @@ class CountedAdmission(Admission):
             self._metrics.finished(ended.finish_reason, delta.stats, ended.prompt_tokens, ended.completion_tokens)
             current_ledger().ended(ended.finish_reason, ended.prompt_tokens, ended.completion_tokens)
             self._places.finished()
+            waited = replace(ended, waited=current_trace().model_seconds)
+            return number, replace(delta, answer=replace(delta.answer, completion=waited))
         return number, delta

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from unmask.answers.chat import Chat
+from unmask.answers.chat import Chat, check_variables
 from unmask.answers.reading import Reading
 from unmask.answers.strict import auto_pattern
 from unmask.answers.tools import Tool, check_tools, forced_schema
@@ -21,12 +21,13 @@ _NO_PARAMETERS = {"type": "object", "properties": {}}
 
 async def encode_chat(model: DiffusionModel, chat: Chat) -> list[int]:
     """Prompt ids. Raises ``InvalidValueError`` for more copies than fit at once, ``UnsupportedValueError`` for
-    ``thinking`` or ``effort`` that is not the model's to choose, or a ``prefill`` that would be reasoning, and what
-    ``ChatTemplate.encode`` raises.
+    ``thinking``, ``effort`` or ``variables`` that are not the model's to choose, or a ``prefill`` that would be
+    reasoning, and what ``ChatTemplate.encode`` raises.
     """
     model.places.check(chat.copies, "n")
     check_tools(chat.tools, chat.choice)
-    variables: dict[str, Any] = {}
+    check_variables(chat.variables, model.template.variables)
+    variables: dict[str, Any] = {**chat.variables}
     if chat.thinking is not None:
         _check_thinking(model, chat.thinking)
         variables["enable_thinking"] = chat.thinking

@@ -16,7 +16,6 @@ from unmask.engine.client import EngineClient
 from unmask.engine.completion import TextRequest
 from unmask.engine.text import CellDecoder
 from unmask.errors import (
-    ContextLengthError,
     EngineUnavailableError,
     InvalidValueError,
     QueueTimeoutError,
@@ -27,6 +26,7 @@ from unmask.params import Constraint, GenerationParams, ModelInfo
 from unmask.resolve import resolve
 from unmask.serving.extension import OWN_LANE
 from unmask.serving.ledger import current_ledger
+from unmask.serving.length import check_count
 from unmask.serving.listing import Listing
 from unmask.serving.places import Places
 from unmask.terms import NO_TIMEOUTS, Timeouts, resolve_terms
@@ -92,11 +92,7 @@ class DiffusionModel:
 
     def check_length(self, ids: list[int], param: str) -> None:
         """Raises ``ContextLengthError`` for more ids than the context. To be asked before each is looked at."""
-        room = self.engine.model.context_length
-        if len(ids) > room:
-            raise ContextLengthError(
-                f"{len(ids)} token ids; {self.name} has room for {room}.", hint="Send fewer.", param=param
-            )
+        check_count(ids, self.engine.model.context_length, self.name, param)
 
     async def encode_messages(
         self, messages: list[dict[str, Any]], tools: Sequence[dict[str, Any]] = (), **variables: Any

@@ -23,6 +23,7 @@ from unmask.params import GenerationParams, ModelInfo
 from unmask.scoring import check_scorable, scoring_params
 from unmask.serving.diffusion_model import DiffusionModel
 from unmask.serving.engine_admission import EngineAdmission
+from unmask.serving.trace import current_trace
 
 _MOST_REPEATED = 2**18  # scores that copies of answers tell in all: 50 MB
 
@@ -127,6 +128,7 @@ class EchoedAnswer:
             stats=RequestStats(queued=spent.queued, total=spent.total),
             applied=msgspec.structs.replace(self._request.params, max_tokens=0),
             terms=self._request.terms,
+            waited=current_trace().model_seconds,
         )
         return Answer("", "", [], 0, None, completion, [])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import asyncio
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,9 +14,11 @@ from unmask.gateway.config.wanted import NOTHING_SAID
 from unmask.gateway.supervisor import Progress
 from unmask.metrics import Metrics
 from unmask.params import GenerationParams
+from unmask.serving.extension import OWN_LANE
 from unmask.serving.listing import Listing
 from unmask.serving.observers.canary import canary_of
 from unmask.serving.resident import LoadedModel
+from unmask.serving.weights import state_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,10 +39,12 @@ class Entry(abc.ABC):
 
     ``size_bytes``: what it takes when it is loaded. ``defaults`` are for requests that say nothing. ``aliases``: other
     names of it. ``canary``: it is asked a few things when it was loaded. ``metrics`` outlive its loads. ``log``: where
-    the child that serves it writes, if one does.
+    the child that serves it writes, if one does. ``files``: what it is read from, directories or files; none if it is
+    elsewhere. ``weights`` tells what was loaded the last time from what is loaded once the files have changed.
     """
 
     log: Path | None = None
+    weights: str = ""
 
     def __init__(
         self,
@@ -50,8 +55,10 @@ class Entry(abc.ABC):
         defaults: GenerationParams = NOTHING_SAID,
         aliases: Sequence[str] = (),
         canary: bool = False,
+        files: Sequence[Path] = (),
     ) -> None:
         self._canary = canary
+        self._files = files
         self._asking: asyncio.Task[None] | None = None
         self.listings = listings
         self.defaults = defaults
@@ -59,7 +66,8 @@ class Entry(abc.ABC):
         self.size_bytes = size_bytes
         self.stay = stay
         first = listings[0]
-        self.metrics = Metrics(first.name, first.family, first.paradigm, EngineStats)
+        ours = first.lane == OWN_LANE
+        self.metrics = Metrics(first.name, first.family, first.paradigm, EngineStats, ours=ours)
         self.labels = {"model": first.name, "lane": first.lane, "paradigm": first.paradigm}
 
     @property
@@ -77,13 +85,20 @@ class Entry(abc.ABC):
 
     async def load(self, progress: Progress) -> LoadedModel:
         """Load it. Where this raises or is cancelled it leaves nothing behind."""
+        before = await self.weights_there()
         resident = await self._load(progress)
+        there = await self.weights_there()
+        self.weights = there if there is not None and there == before else f"loaded at {time.time_ns()}"
         known = {listing.name: listing for listing in self.listings}
         self.listings = [_with_known(listing, known.get(listing.name)) for listing in resident.listings()]
         if self._canary and self.listings[0].canary is None:
             self.forget()
             self._asking = asyncio.create_task(self._ask(resident))
         return resident
+
+    async def weights_there(self) -> str | None:
+        """What ``weights`` would be if it were loaded now; None if that cannot be told before."""
+        return await asyncio.to_thread(state_of, self._files)
 
     async def _ask(self, resident: LoadedModel) -> None:
         """Find out once what the model says to a few prompts, beside the requests that it was loaded for."""

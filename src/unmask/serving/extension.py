@@ -114,7 +114,8 @@ class GenerationReport(msgspec.Struct, frozen=True, kw_only=True):
 
     ``lane``: the engine that answered; what another engine than ours does not tell is left out.
     ``cached_tokens``: prompt tokens whose keys and values were known. ``evictions``: how often others needed its pages.
-    Times are milliseconds since the engine received the request; ``ttfb_ms`` is the time to the first block, null if
+    ``load_ms``: milliseconds until its model was there: the load, and what had to go first. The other times are those
+    since the engine received the request; ``ttfb_ms`` is the time to the first block, null if
     a stop string ended the text before that block was complete; for an autoregressive model, to the first token.
     ``deadline_met`` is null for a request without one, ``estimated_forwards`` (on arrival) where it was too early to
     tell. ``scoring`` is there if the prompt was scored, ``usage_estimated`` if another engine told no token counts,
@@ -130,6 +131,7 @@ class GenerationReport(msgspec.Struct, frozen=True, kw_only=True):
     discarded_tokens: int | UnsetType = UNSET
     cached_tokens: int
     evictions: int | UnsetType = UNSET
+    load_ms: float
     queue_ms: float
     ttfb_ms: float | None
     total_ms: float
@@ -150,6 +152,7 @@ class GenerationReport(msgspec.Struct, frozen=True, kw_only=True):
         """The report of a finished request."""
         stats = completion.stats
         times = {
+            "load_ms": _milliseconds(completion.waited),
             "queue_ms": _milliseconds(stats.queued),
             "ttfb_ms": None if stats.first_block is None else _milliseconds(stats.first_block),
             "total_ms": _milliseconds(stats.total),
@@ -189,7 +192,7 @@ def report_headers(answers: Sequence[Answer]) -> dict[str, str]:
             told[name] = sum(values)
     if "forwards" in told:
         told["tokens_per_forward"] = round(tokens / max(told["forwards"], 1), 3)
-    for name in ("queue_ms", "total_ms", "ttfb_ms"):
+    for name in ("load_ms", "queue_ms", "total_ms", "ttfb_ms"):
         times = [time for report in reports if (time := getattr(report, name)) is not None]
         if times:
             told[name] = max(times)

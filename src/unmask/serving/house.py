@@ -8,16 +8,15 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from difflib import get_close_matches
 from functools import partial
 
-from unmask.errors import EngineUnavailableError, ModelNotFoundError, ShuttingDownError, UnmaskError
+from unmask.errors import EngineUnavailableError, InvalidValueError, ModelNotFoundError, ShuttingDownError, UnmaskError
 from unmask.gateway.model_state import ModelState
 from unmask.gateway.residency import ResidencyLimits
 from unmask.gateway.supervisor import Progress, Supervisor
 from unmask.metrics import Metrics
 from unmask.refusal import Refusal
 from unmask.serving.entry import Entry
-from unmask.serving.extension import OWN_LANE
 from unmask.serving.listing import Listing
-from unmask.serving.model import Model, not_ours
+from unmask.serving.model import Model
 from unmask.serving.resident import LoadedModel
 from unmask.serving.server_metrics import ServerMetrics
 from unmask.serving.telling import telling
@@ -30,7 +29,7 @@ NO_LIMITS = ResidencyLimits()
 
 
 class House:
-    """The models that a server was started with; the first is meant where a request names none.
+    """The models that a server was started with; the only one is meant where a request names none.
 
     ``refused``: why others that were asked for are not served, by their names. Belongs to one event loop. Raises
     ``InsufficientMemoryError`` if not all pinned models fit together.
@@ -98,13 +97,25 @@ class House:
         """All names, in the order in which they were given."""
         return [listing.name for listing in self.listings()]
 
+    def meant(self, name: str | None) -> str:
+        """The name of the model that a request is for. Raises ``InvalidValueError`` if it names none of several."""
+        if name is not None:
+            return name
+        if len(self.entries) > 1:
+            raise InvalidValueError(
+                f"'model' is missing, and {len(self.entries)} models are served here.",
+                hint=f"Use {self._others('')}.",
+                param="model",
+            )
+        return self.entries[0].name
+
     @asynccontextmanager
-    async def hold(self, name: str | None) -> AsyncIterator[Model]:
+    async def hold(self, name: str) -> AsyncIterator[Model]:
         """The model called ``name``, loaded for as long as it is held.
 
         Raises ``ModelNotFoundError``, why it was refused, ``ShuttingDownError``, or what ``Supervisor.hold`` raises.
         """
-        entry, listing = self._find(self.names[0] if name is None else name)
+        entry, listing = self._find(name)
         async with AsyncExitStack() as held:
             try:
                 if self.stopping:
@@ -157,15 +168,6 @@ class House:
     def show(self, name: str) -> Listing:
         """One of them. Raises ``ModelNotFoundError``, or why it was refused."""
         return self._find(name)[1]
-
-    def check_ours(self, name: str | None, what: str) -> None:
-        """Before the model is loaded for it: whether ``what`` can be had, which takes our own engine.
-
-        Raises ``NotServedError`` where another one serves the model, and what ``show`` raises.
-        """
-        listing = self.show(self.names[0] if name is None else name)
-        if listing.lane != OWN_LANE:
-            raise not_ours(what, listing.name, listing.lane)
 
     def states(self) -> list[ModelState]:
         """Where each model is in its life, and who uses it."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 MOST_REQUESTS = 1000
 
@@ -41,8 +42,8 @@ class RequestRecord(msgspec.Struct, kw_only=True):
 
     ``asked``: the model that it named, "" for none; ``served``: the one that it got, on ``lane``, by ``route``;
     ``found``: in which state that was when the request came. ``finish``: how each of its answers ended. ``forwards``
-    and ``blocks``, as far as the engine tells, and tokens are those of all answers, ``applied`` the plain settings of
-    one. ``status``: that of the HTTP response, 0 as long as it has not begun.
+    and ``blocks``, left out where the engine has none, and tokens are those of all answers, ``applied`` the plain
+    settings of one. ``status``: that of the HTTP response, 0 as long as it has not begun.
     """
 
     id: str
@@ -61,8 +62,8 @@ class RequestRecord(msgspec.Struct, kw_only=True):
     phases: Phases = msgspec.field(default_factory=Phases)
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    forwards: int | None = None
-    blocks: int | None = None
+    forwards: int | UnsetType = UNSET
+    blocks: int | UnsetType = UNSET
     applied: dict[str, Any] = {}
     warnings: list[str] = []
 

@@ -42,8 +42,17 @@ class LaneEntry(Entry):
         aliases: Sequence[str] = (),
         canary: bool = False,
         log: Path | None = None,
+        files: Sequence[Path] = (),
     ) -> None:
-        super().__init__([listing], size_bytes=size_bytes, stay=stay, defaults=defaults, aliases=aliases, canary=canary)
+        super().__init__(
+            [listing],
+            size_bytes=size_bytes,
+            stay=stay,
+            defaults=defaults,
+            aliases=aliases,
+            canary=canary,
+            files=files,
+        )
         self.log = log
         self._connect = connect
         self._capacity = capacity

@@ -7,10 +7,12 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from typing import Any, TypeVar
 
 from unmask.answers.answer import AnswerDelta
 from unmask.answers.chat import Chat, Continuation
-from unmask.errors import EngineCrashedError, EngineStalledError, UnmaskError
+from unmask.answers.tokenized import Tokenized
+from unmask.errors import EngineCrashedError, EngineStalledError, NotServedError, UnmaskError
 from unmask.events import EngineStats
 from unmask.gateway.config.defaults import filled
 from unmask.gateway.config.wanted import NOTHING_SAID
@@ -19,12 +21,13 @@ from unmask.gateway.upstream.upstream import Upstream
 from unmask.metrics import Metrics
 from unmask.params import GenerationParams
 from unmask.serving.admission import Admission, CountedAdmission
-from unmask.serving.diffusion_model import DiffusionModel
 from unmask.serving.ledger import current_ledger
-from unmask.serving.length import no_room
-from unmask.serving.model import not_ours
+from unmask.serving.length import check_count, no_room
 from unmask.serving.places import Places
 from unmask.terms import Timeouts
+
+Asked = TypeVar("Asked", Chat, Continuation)
+T = TypeVar("T")
 
 _WORDS_SECONDS = 3.0  # for the end of an engine that broke an answer off
 
@@ -49,7 +52,6 @@ class LaneModel:
         defaults: GenerationParams = NOTHING_SAID,
     ) -> None:
         self.name = name
-        self._started = time.time()
         self._last_words = last_words
         self._upstream = upstream
         self._metrics = metrics
@@ -59,11 +61,6 @@ class LaneModel:
         self._progress = time.monotonic()
         self._hung: asyncio.Future[EngineStalledError] = asyncio.get_running_loop().create_future()
         self.places = Places(capacity, metrics)
-
-    @property
-    def weights(self) -> str:
-        """When its engine was started: that reads the files once."""
-        return f"{self._started} {self._upstream.endpoint.base_url}"
 
     @property
     def has_template(self) -> bool:
@@ -76,39 +73,65 @@ class LaneModel:
         chat = await self._within(replace(chat, params=self._bound(chat.params)))
         return self._admit(self._upstream.chat(chat))
 
-    async def _within(self, chat: Chat) -> Chat:
-        """``chat`` within the context that the client wants, where the engine's is larger and it counts the prompt.
+    async def _within(self, asked: Asked) -> Asked:
+        """``asked`` within the context that the client wants, where the engine's is larger and it counts prompts.
 
-        Raises ``ContextLengthError`` if that leaves no room, and what ``Upstream.count`` raises.
+        Raises ``ContextLengthError`` if that leaves no room, and what ``LaneTokenizer`` raises.
         """
-        wanted = None if chat.length is None else chat.length.context
+        wanted = None if asked.length is None else asked.length.context
         whole = self._upstream.endpoint.context_length
         if wanted is None or (whole is not None and wanted >= whole):
-            return chat
-        plain = replace(chat, length=None)
-        prompt_tokens = await self._upstream.count(plain)
+            return asked
+        plain = replace(asked, length=None)
+        prompt_tokens = await self._longest(plain)
         if prompt_tokens is None:
-            return chat
+            return asked
         room = wanted - prompt_tokens
         if room < 1:
             raise no_room(prompt_tokens, wanted)
-        return replace(plain, params=replace(chat.params, max_tokens=min(chat.params.max_tokens or room, room)))
+        return replace(plain, params=replace(asked.params, max_tokens=min(asked.params.max_tokens or room, room)))
+
+    async def _longest(self, asked: Chat | Continuation) -> int | None:
+        """The tokens of the longest prompt, if the lane tells."""
+        tokenizer = self._upstream.tokenizer()
+        if isinstance(asked, Chat):
+            found = [await tokenizer.of_chat(asked)]
+        else:
+            found = [await tokenizer.of_text(text) for text in asked.texts] + [*map(Tokenized, asked.ids)]
+        told = [len(one.ids) for one in found if one is not None]
+        return max(told) if len(told) == len(found) else None
 
     async def admit_texts(self, asked: Continuation, tenant: str) -> Admission:
         """``asked``, checked, in the same way."""
         self.places.check(asked.prompts * asked.copies, "prompt" if asked.prompts > 1 else "n")
-        return self._admit(self._upstream.complete(replace(asked, params=self._bound(asked.params))))
+        asked = await self._within(replace(asked, params=self._bound(asked.params)))
+        return self._admit(self._upstream.complete(asked))
 
-    async def count(self, chat: Chat) -> int:
-        """The tokens of the prompt that ``chat`` makes. Raises ``NotServedError`` if the engine does not tell."""
-        counted = await self._upstream.count(chat)
-        if counted is None:
-            raise not_ours("Counting tokens", self.name, self._upstream.endpoint.lane)
-        return counted
+    async def tokenize(self, asked: Chat | str, *, special: bool = True, pieces: bool = False) -> Tokenized:
+        """The tokens of ``asked``. Raises ``NotServedError`` if the engine does not tell."""
+        tokenizer = self._upstream.tokenizer()
+        if isinstance(asked, str):
+            return self._told(await tokenizer.of_text(asked, special=special, pieces=pieces), "Tokenizing")
+        return self._told(await tokenizer.of_chat(asked, pieces=pieces), "Tokenizing")
 
-    def ours(self, what: str) -> DiffusionModel:
-        """Raises ``NotServedError``."""
-        raise not_ours(what, self.name, self._upstream.endpoint.lane)
+    async def detokenize(self, ids: list[int]) -> str:
+        """The text of ``ids``. Raises ``NotServedError`` if the engine does not tell."""
+        room = self._upstream.endpoint.context_length
+        if room is not None:
+            check_count(ids, room, self.name, "tokens")
+        return self._told(await self._upstream.tokenizer().text(ids), "Detokenizing")
+
+    async def tokenizer_info(self) -> dict[str, Any]:
+        """What the engine tells of its tokenizer. Raises ``NotServedError`` if that is nothing."""
+        return self._told(await self._upstream.tokenizer().info(), "Its tokenizer's configuration")
+
+    def _told(self, found: T | None, what: str) -> T:
+        if found is None:
+            raise NotServedError(
+                f"{what} is not to be had for '{self.name}': lane '{self._upstream.endpoint.lane}' serves it.",
+                hint="Ask for a model on llama.cpp, on vLLM, or on Unmask's own engine.",
+            )
+        return found
 
     def stats(self) -> EngineStats:
         """What is known of the engine's work: how many requests it has, and how many wait for it."""
@@ -189,10 +212,8 @@ class LaneAdmission(CountedAdmission):
         self._request = request
         self._broken: EngineCrashedError | None = None
 
-    @property
-    def prompt_tokens(self) -> int:
-        """Tokens of the first prompt; 0 as long as the lane has not told."""
-        return self._request.prompt_tokens
+    def _prompt(self, number: int) -> int:
+        return self._request.prompt_tokens(number)
 
     def _run(self) -> AbstractContextManager[object]:
         return self._model.run(self._request)

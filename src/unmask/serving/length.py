@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from unmask.answers.chat import Length
@@ -27,6 +28,12 @@ def fit(params: GenerationParams, length: Length | None, prompt_tokens: int, mod
     if asked is None:
         asked = room if length.all else model.max_tokens
     return replace(params, max_tokens=min(asked, room))
+
+
+def check_count(ids: Sequence[int], room: int, name: str, param: str) -> None:
+    """Raises ``ContextLengthError`` for more ids than a model has room for. To be asked before each is looked at."""
+    if len(ids) > room:
+        raise ContextLengthError(f"{len(ids)} token ids; {name} has room for {room}.", hint="Send fewer.", param=param)
 
 
 def no_room(prompt_tokens: int, context: int) -> ContextLengthError:

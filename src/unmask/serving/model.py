@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from unmask.answers.chat import Chat, Continuation
-from unmask.errors import NotServedError
+from unmask.answers.tokenized import Tokenized
 from unmask.serving.admission import Admission
-from unmask.serving.diffusion_model import DiffusionModel
 
 
-class Model(Protocol):
-    """One model, under the ``name`` that requests have for it."""
+class Answering(Protocol):
+    """What answers under the ``name`` that requests have for a model."""
 
     @property
     def name(self) -> str:
         """Its name on the wire."""
-
-    @property
-    def weights(self) -> str:
-        """What tells its weights from those of another model that had the name before."""
 
     @property
     def has_template(self) -> bool:
@@ -31,16 +26,18 @@ class Model(Protocol):
     async def admit_texts(self, asked: Continuation, tenant: str) -> Admission:
         """``asked``, checked, like ``admit_chat``: the answers to a prompt stand next to each other."""
 
-    async def count(self, chat: Chat) -> int:
-        """The tokens of the prompt that ``chat`` makes."""
 
-    def ours(self, what: str) -> DiffusionModel:
-        """The model itself, if our own engine runs it. Else raises ``NotServedError``: ``what`` is not to be had."""
+class Model(Answering, Protocol):
+    """One model."""
 
+    async def tokenize(self, asked: Chat | str, *, special: bool = True, pieces: bool = False) -> Tokenized:
+        """The tokens of a text, or of the prompt that a conversation makes, and the text of each if ``pieces`` are
+        asked for; ``special``: a text gets the token that begins one. Raises ``NotServedError`` where the engine does
+        not tell.
+        """
 
-def not_ours(what: str, name: str, lane: str) -> NotServedError:
-    """The error of a wish that only our own engine could fulfil, and another one serves the model."""
-    return NotServedError(
-        f"{what} is not to be had for '{name}': lane '{lane}' serves it.",
-        hint="Ask for a model that Unmask's own engine serves.",
-    )
+    async def detokenize(self, ids: list[int]) -> str:
+        """The text of ``ids``, special tokens shown. Raises the same, and ``InvalidValueError`` for what is no id."""
+
+    async def tokenizer_info(self) -> dict[str, Any]:
+        """The tokenizer's configuration, the chat template included. Raises the same."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from unmask.checkpoints.directory import Checkpoint
 from unmask.checkpoints.prompts import PromptEncoder
@@ -55,6 +56,7 @@ class NativeEntry(Entry):
             defaults=defaults,
             aliases=aliases,
             canary=canary,
+            files=_files(options, checkpoint),
         )
         self._options = options
         self._capacity = options.max_running + max_waiting
@@ -91,6 +93,12 @@ class NativeEntry(Entry):
             await engine.close()
             raise
         return NativeResident(engine, loaded, self.defaults)
+
+
+def _files(options: EngineOptions, checkpoint: Checkpoint) -> list[Path]:
+    adapters = [options.adapter] if options.adapter is not None else []
+    own = [checkpoint.path] if checkpoint.header is None else checkpoint.weights
+    return [*own, *map(Path, [*adapters, *options.adapters.values()])]
 
 
 def _listings(name: str, options: EngineOptions, spec: ModelSpec, card: ModelCard) -> Iterator[Listing]:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from unmask.answers.chat import Chat, Continuation
+from unmask.answers.tokenized import Tokenized
+from unmask.errors import InvalidValueError
 from unmask.gateway.config.defaults import filled
 from unmask.gateway.config.wanted import NOTHING_SAID
 from unmask.params import GenerationParams, ModelInfo
@@ -30,11 +33,6 @@ class NativeModel:
         self._loaded = loaded
         self._info = info
         self._defaults = defaults
-
-    @property
-    def weights(self) -> str:
-        """When it was loaded, and by which name: files are read once."""
-        return f"{self._loaded.created} {self._info.name} {self._info.adapter}"
 
     @property
     def has_template(self) -> bool:
@@ -67,10 +65,27 @@ class NativeModel:
             lambda: [EchoedPrompt.of(tokenizer, ids, text) for ids, text in zip(prompts, texts, strict=True)]
         )
 
-    async def count(self, chat: Chat) -> int:
-        """The tokens of the prompt that ``chat`` makes. Raises what ``encode_chat`` raises."""
-        return len(await encode_chat(self._loaded, chat))
+    async def tokenize(self, asked: Chat | str, *, special: bool = True, pieces: bool = False) -> Tokenized:
+        """The tokens of ``asked``. Raises what ``encode_chat`` raises."""
+        model = self._loaded
+        if isinstance(asked, str):
+            (ids,) = await model.encode_texts([asked], add_begin=special)
+        else:
+            ids = await encode_chat(model, asked)
+        texts = await asyncio.to_thread(model.tokenizer.pieces, ids) if pieces else None
+        return Tokenized(ids, texts, self._info.context_length)
 
-    def ours(self, what: str) -> DiffusionModel:
-        """The model itself."""
-        return self._loaded
+    async def detokenize(self, ids: list[int]) -> str:
+        """The text of ``ids``. Raises ``ContextLengthError`` for too many, ``InvalidValueError`` for what is none."""
+        self._loaded.check_length(ids, "tokens")
+        tokenizer = self._loaded.tokenizer
+        wrong = next((place for place, one in enumerate(ids) if not 0 <= one < tokenizer.size), None)
+        if wrong is not None:
+            most = tokenizer.size - 1
+            raise InvalidValueError(f"Token id {ids[wrong]} is outside 0 to {most}.", param=f"tokens[{wrong}]")
+        return tokenizer.decode(ids, keep_special=True)
+
+    async def tokenizer_info(self) -> dict[str, Any]:
+        """The checkpoint's own."""
+        own = {"tokenizer_class": "PreTrainedTokenizerFast", **self._loaded.tokenizer.config}
+        return own | {"chat_template": self._loaded.template.source}

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from unmask.checkpoints.directory import find_checkpoint
+from unmask.checkpoints.gguf_split import shards
 from unmask.engine.free_memory import host_bytes
 from unmask.engine.options import EngineOptions
 from unmask.errors import InvalidValueError, UnmaskError
@@ -177,6 +178,7 @@ class _Maker:
             aliases=wanted.aliases,
             log=directory.log_path(wanted.name),
             canary=wanted.canary is not False,
+            files=_files(card),
         )
 
     async def _start(
@@ -244,6 +246,13 @@ class _Maker:
 
 def _record(entry: Entry) -> ModelRecord:
     return ModelRecord(name=entry.name, size_bytes=entry.size_bytes, idle_seconds=None, pinned=entry.stay.pinned)
+
+
+def _files(card: ModelCard) -> list[Path]:
+    """What a model is read from, and the registry, which tells when an engine has changed."""
+    assert card.path is not None, "it was found"
+    path, registry = Path(card.path), RegistryFile().path
+    return [*([path] if path.is_dir() else shards(path)), *([registry] if registry.exists() else [])]
 
 
 def _none_served(refused: Mapping[str, Refusal]) -> InvalidValueError:

@@ -49,6 +49,11 @@ class Trace:
         self.record.phases.model_wait = _rounded(waited - load)
         self.record.phases.model_load = _rounded(load)
 
+    @property
+    def model_seconds(self) -> float:
+        """What the wait for the model has taken, its load and all."""
+        return (self.record.phases.model_wait or 0.0) + (self.record.phases.model_load or 0.0)
+
     def heard(self, delta: AnswerDelta) -> None:
         """News of an answer, on its way into the response."""
         if delta.parts and self.record.phases.first is None:

@@ -57,6 +57,7 @@ def test_a_lane_that_is_asked_for_or_missing(folder):
         ("llama", "max_running: 2", "max_running"),
         ("llama", "lora: {a: b}", "lora"),
         ("llama", "defaults: {unmask: {steps: 2}}", "defaults.unmask.steps"),
+        ("tiny", "defaults: {repetition_penalty: 1.1}", "defaults.repetition_penalty"),
     ],
 )
 def test_what_says_nothing_to_the_engine_is_refused(folder, model, said, named):
@@ -73,6 +74,7 @@ def test_what_says_nothing_to_the_engine_is_refused(folder, model, said, named):
     [
         ("tiny", "context: 64, threads: 1, max_rows: 64, defaults: {max_tokens: 4, unmask: {steps: 2}}"),
         ("llama", "context: 64, threads: 1, slots: 1, gpu_layers: 0, defaults: {temperature: 0}"),
+        ("llama", "defaults: {min_p: 0.1, presence_penalty: 1, repetition_penalty: 1.1, repeat_last_n: 9}"),
     ],
 )
 def test_what_says_something_is_not(folder, model, said):

@@ -101,7 +101,7 @@ async def fake(*scripts: Script) -> AsyncIterator[Fake]:
     app = web.Application()
     runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
     server = Fake("", list(scripts))
-    app.router.add_post("/v1/{rest:.*}", server.answer)
+    app.router.add_post("/{rest:.*}", server.answer)
     app.router.add_get("/{rest:.*}", server.page)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)

@@ -18,10 +18,13 @@ import aiohttp
 import pytest
 
 from tests.gateway.upstream.fake import HI, answers, chat, endpoint, opened
-from unmask.answers.chat import Continuation
+from unmask.answers.chat import Continuation, Length
 from unmask.answers.tools import Tool, ToolChoice
 from unmask.errors import ContextLengthError, InvalidValueError, LaneKeyError, ModelUnsupportedEngineError
+from unmask.metrics import Metrics
 from unmask.params import GenerationParams
+from unmask.serving.lane_model import LaneModel
+from unmask.terms import NO_TIMEOUTS
 
 CITY = {"type": "object", "properties": {"city": {"enum": ["Paris", "Rome"]}}, "required": ["city"]}
 SECRET = "sk-child"
@@ -99,7 +102,47 @@ async def test_a_prompt_is_counted_as_it_is_when_it_is_answered(lane, messages):
     for question in (chat(messages, max_tokens=1), chat(messages, max_tokens=1, tools=tools)):
         answered = (await ask(lane, question))[0]
         async with opened(endpoint(f"{lane}/v1", "llama.cpp", key=SECRET)) as upstream:
-            assert await upstream.count(question) == answered.completion.prompt_tokens
+            found = await upstream.tokenizer().of_chat(question)
+            assert len(found.ids) == answered.completion.prompt_tokens
+
+
+async def test_tokens_and_back(lane):
+    text = "Hello é 三<|im_start|>"
+    async with opened(endpoint(f"{lane}/v1", "llama.cpp", key=SECRET)) as upstream:
+        await upstream.learn()
+        tokenizer = upstream.tokenizer()
+        found = await tokenizer.of_text(text, pieces=True)
+        assert found.context == 512
+        assert found.pieces[0] == "Hello"
+        assert found.pieces[-1] == "<|im_start|>"
+        assert len(found.pieces) == len(found.ids)
+        assert "\ufffd" in "".join(found.pieces)  # two halves of a character
+        assert await tokenizer.text(found.ids) == text
+        assert await tokenizer.of_text(text) == replace(found, pieces=None)
+        for ids in ([1, 49152], [1, -1], [1, 2**40]):
+            with pytest.raises(InvalidValueError, match="outside 0 to 49151") as caught:
+                await tokenizer.text(ids)
+            assert caught.value.param == "tokens[1]"
+        info = await tokenizer.info()
+        assert (info["bos_token"], info["eos_token"]) == ("<|im_start|>", "<|im_end|>")
+        assert "messages" in info["chat_template"]
+
+
+async def test_a_clients_own_context_bounds_texts_too(lane):
+    async with opened(endpoint(f"{lane}/v1", "llama.cpp", key=SECRET)) as upstream:
+        await upstream.learn()
+        metrics = Metrics("m", "f", "autoregressive", lambda: model.stats())
+        model = LaneModel("m", upstream, metrics, 8, NO_TIMEOUTS, None)
+        texts, length = ["Once upon a time there was a"], Length(all=True, context=12)
+        params = GenerationParams(temperature=0, ignore_eos=True)
+        admission = await model.admit_texts(Continuation(texts=texts, params=params, length=length), "")
+        with admission.running():
+            (answer,) = await admission.answers()
+        completion = answer.completion
+        assert completion.prompt_tokens + completion.completion_tokens == 12
+        assert answer.finish == "length"
+        with pytest.raises(ContextLengthError, match="context"):
+            await model.admit_texts(Continuation(texts=texts, params=params, length=Length(context=5)), "")
 
 
 async def test_a_stop_string_is_told_and_counted(lane):
@@ -109,6 +152,23 @@ async def test_a_stop_string_is_told_and_counted(lane):
     assert found.content == full.content[: full.content.index(stop)]
     assert (found.finish, found.completion.stopped_by) == ("stop", stop)
     assert 0 < found.completion.completion_tokens < full.completion.completion_tokens
+
+
+async def test_penalties_and_min_p(lane):
+    """They change what is said at temperature 0, or at any, as they should; and what asks for nothing does not."""
+
+    async def said(**params):
+        found = (await ask(lane, chat([{"role": "user", "content": "Say one one one."}], max_tokens=24, **params)))[0]
+        return found.content
+
+    plain = await said(temperature=0)
+    assert plain == await said(temperature=0, presence_penalty=0, frequency_penalty=0, repetition_penalty=1, min_p=0)
+    for penalty in ({"repetition_penalty": 3.0}, {"presence_penalty": 2.0}, {"frequency_penalty": 2.0}):
+        assert await said(temperature=0, **penalty) != plain, penalty
+        assert await said(temperature=0, **penalty, repeat_last_n=0) == plain, penalty
+        assert await said(temperature=0, **penalty, repeat_last_n=-1) != plain, penalty
+    assert await said(temperature=9, seed=1, min_p=1) == plain  # only the likeliest token is as likely as that
+    assert await said(temperature=9, seed=1, min_p=0) != plain
 
 
 async def test_copies_differ_by_their_seeds(lane):

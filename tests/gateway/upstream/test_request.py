@@ -23,7 +23,7 @@ SAID = {
     "min_tokens": 2, "logprobs": 1, "logit_bias": {3: -1.5}, "frames": True, "priority": "batch", "timeout_ms": 9,
     "regex": "a+", "choices": ("a", "b"), "json_schema": SCHEMA, "template": "x{a}", "holes": {"a": {}},
     "rule": "threshold", "cache": "exact", "score": "margin", "end_tokens": "last", "service_class": "gold",
-    "early_exit": True,
+    "early_exit": True, "min_p": 0.1, "presence_penalty": 0.5, "frequency_penalty": -0.5, "repetition_penalty": 1.2,
 }  # fmt: skip
 
 
@@ -44,6 +44,9 @@ def test_every_parameter_is_sent_or_refused(name, kind):
     """Nothing is dropped: it stands in the body where the table says, is kept here, or is an error that names it."""
     value = SAID.get(name, 0.5 if "threshold" in name or "credit" in name else 1)
     question = chat(**{name: value})
+    if name == "repeat_last_n":  # it belongs to a penalty
+        assert body(question, kind) == body(kind=kind)
+        question = chat(**{name: value}, presence_penalty=1)
     sent = TAKEN.get(name, {}).get(kind)
     if sent is None:
         with pytest.raises(UnsupportedValueError, match="my-lane") as caught:
@@ -53,7 +56,8 @@ def test_every_parameter_is_sent_or_refused(name, kind):
     elif sent == HERE:
         assert body(question, kind) == body(kind=kind)
     else:
-        assert {*body(question, kind)} - {*body(kind=kind)} == {sent, *(["top_logprobs"] if name == "logprobs" else [])}
+        more = {"logprobs": {"top_logprobs"}, "repeat_last_n": {"presence_penalty"}}.get(name, set())
+        assert {*body(question, kind)} - {*body(kind=kind)} == {sent} | more
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -73,6 +77,24 @@ class TestSampling:
     def test_top_k_is_off_in_their_words(self, kind, off):
         assert [body(chat(top_k=k), kind)["top_k"] for k in (0, -1, 5)] == [off, off, 5]
 
+    def test_what_asks_for_nothing_is_told_to_engines_with_defaults_of_their_own(self):
+        question = chat(min_p=0, presence_penalty=0, frequency_penalty=0, repetition_penalty=1)
+        assert {*body(question, "remote")} == {*body(kind="remote")}
+        sent = body(question, "llama.cpp")
+        told = [sent[name] for name in ("min_p", "presence_penalty", "frequency_penalty", "repeat_penalty")]
+        assert told == [0, 0, 0, 1]
+        assert ask_chat(question, endpoint(kind="vllm"))[0].applied == {
+            "min_p": 0, "presence_penalty": 0, "frequency_penalty": 0, "repetition_penalty": 1,
+        }  # fmt: skip
+
+    def test_a_penalty_looks_no_further_than_the_context(self):
+        questions = [chat(repetition_penalty=1.1, repeat_last_n=count) for count in (-1, 0, 64, 2**31 - 1)]
+        told = [body(question, "llama.cpp", context_length=512)["repeat_last_n"] for question in questions]
+        assert told == [512, 0, 64, 512]
+        assert "repeat_last_n" not in body(questions[0], "vllm")
+        with pytest.raises(UnsupportedValueError, match="repeat_last_n"):
+            body(questions[2], "vllm")
+
     def test_each_copy_has_a_seed_of_its_own(self):
         asked = ask_chat(chat(seed=-1, copies=3), endpoint())
         seeds = [json.loads(one.body)["seed"] for one in asked]
@@ -89,6 +111,7 @@ class TestSampling:
         ("name", "value"),
         [("max_tokens", 0), ("temperature", float("nan")), ("temperature", True), ("top_p", 1.5), ("top_k", 1.5),
          ("seed", 2**63), ("logprobs", 21), ("logit_bias", {1: float("nan")}), ("logit_bias", {1: 101}),
+         ("min_p", 1.1), ("presence_penalty", 3), ("frequency_penalty", -2.5), ("repetition_penalty", 0),
          ("timeout_ms", 0), ("choices", ()), ("choices", ("",)), ("min_tokens", -1)],
     )  # fmt: skip
     def test_values_out_of_range(self, name, value):

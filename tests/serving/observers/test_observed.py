@@ -84,14 +84,14 @@ def test_an_observer_that_fails_changes_nothing(text, fault):
 
 def test_one_that_cannot_even_begin_is_left_out(monkeypatch):
     class Unjudged:
-        name = weights = "m"
+        name = "m"
 
         async def admit_texts(self, asked, tenant):
             return Scripted(numbered(told))
 
     told = deltas(TOKENIZER.encode_text("one two"), [1])
     monkeypatch.setattr(Expected, "by", broken)
-    watched = Observers(ServerMetrics(lambda: []), ServerSettings()).around(Unjudged())
+    watched = Observers(ServerMetrics(lambda: []), ServerSettings()).around(Unjudged(), "1")
     with structlog.testing.capture_logs() as log:
         admission = asyncio.run(watched.admit_texts(Continuation(params=GenerationParams(), texts=["hi"]), ""))
         assert run(admission) == told

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 
 import aiohttp
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.gateway.upstream.fake import Script, chunk, endpoint, fake, stream, usage
 from tests.serving.fakes import serving, until
 from tests.serving.observers.admissions import Scripted, run
 from tests.serving.parts import TOKENIZER, cuts, deltas
 from tests.serving.processes import serve
+from tests.serving.test_lanes import LISTING
 from tests.serving.wire import events, text_of
 from unmask.answers.chat import Chat, Continuation, Length
 from unmask.answers.tools import Tool, ToolChoice
 from unmask.events import CanvasEvent, RequestStats
 from unmask.params import GenerationParams
+from unmask.serving.lane_entry import LaneEntry
 from unmask.serving.observers import response_cache
 from unmask.serving.observers.response_cache import ResponseCache, key_of
 from unmask.serving.security import key_file
@@ -28,12 +32,8 @@ CHAT = "/v1/chat/completions"
 ASK = {"messages": [{"role": "user", "content": "hi"}], "temperature": 0}
 
 
-class Named:
-    name, weights = "m", "1"
-
-
-def keys(*asked: Chat | Continuation, model=Named, tenant="") -> list[bytes | None]:
-    return [key_of(model, one, tenant) for one in asked]
+def keys(*asked: Chat | Continuation, weights="1", tenant="") -> list[bytes | None]:
+    return [key_of("m", weights, one, tenant) for one in asked]
 
 
 def recorded(told, cache: ResponseCache, key: bytes = b"k") -> list:
@@ -87,7 +87,7 @@ def test_a_request_is_known_by_all_that_it_asks():
     assert None not in found
     assert len(set(found)) == len(asked)
     assert keys(asked[0]) == found[:1]
-    others = [keys(asked[0], tenant="somebody"), keys(asked[0], model=type("Other", (Named,), {"weights": "2"}))]
+    others = [keys(asked[0], tenant="somebody"), keys(asked[0], weights="2")]
     assert found[0] not in [key for other in others for key in other]
 
 
@@ -272,3 +272,74 @@ async def test_on_a_real_server():
     assert second["unmask"].pop("cached_response") is True
     assert second["unmask"] == first["unmask"]
     assert any("finish=cached" in line for line in server.log), json.dumps(server.log)
+
+
+class Counted(LaneEntry):
+    """A lane at ``url`` whose model is read from ``file``; its loads are counted."""
+
+    def __init__(self, url: str, file: Path) -> None:
+        async def connect():
+            self.loads += 1
+            return endpoint(url), None
+
+        super().__init__(LISTING, connect, capacity=8, files=[file])
+        self.loads = 0
+
+
+async def test_a_model_is_not_loaded_for_an_answer_that_was_kept(tmp_path):
+    file = tmp_path / "model.gguf"
+    file.write_bytes(b"weights")
+    async with fake(Script([stream(chunk(content="Once"), chunk("stop"), usage(7, 3))])) as far:
+        entry = Counted(far.url, file)
+        async with serving(entry, response_cache=2**20) as server, aiohttp.ClientSession(server.url) as http:
+
+            async def ask(path=CHAT, **more):
+                said = ASK | {"model": "m"} | more
+                async with http.post(path, json=said) as response:
+                    assert response.status == 200, await response.text()
+                    return '"cached_response":true' in await response.text()
+
+            async def state():
+                async with http.get("/unmask/models") as response:
+                    (model,) = [one for one in (await response.json())["models"] if one["name"] == "m"]
+                return model["state"]
+
+            assert not await ask()
+            async with http.post("/unmask/models/m/stop") as response:
+                assert response.status == 200
+            assert await ask()
+            assert await ask(stream=True)
+            assert (entry.loads, await state()) == (1, "absent")
+            async with http.get("/unmask/requests") as response:
+                newest = (await response.json())["requests"][0]
+            assert (newest["served"], newest["lane"], newest["found"]) == ("m", "my-lane", "absent")
+            assert newest["finish"] == ["cached"]
+
+            assert not await ask(user="somebody")
+            assert (entry.loads, await state()) == (2, "ready")
+            assert await ask()  # of the same weights, read again
+            async with http.post("/unmask/models/m/stop") as response:
+                assert response.status == 200
+            file.write_bytes(b"others!")
+            assert not await ask()
+            assert entry.loads == 3
+
+
+async def test_weights_that_change_while_they_are_read_are_nobodys(tmp_path):
+    file = tmp_path / "model.gguf"
+    file.write_bytes(b"weights")
+    entry = Counted("http://127.0.0.1:1/v1", file)
+    resident = await entry.load(lambda share: None)
+    await resident.close()
+    assert entry.weights == await entry.weights_there()
+
+    async def changing():
+        file.write_bytes(b"others!")
+        return endpoint(), None
+
+    entry._connect = changing
+    resident = await entry.load(lambda share: None)
+    await resident.close()
+    assert entry.weights != await entry.weights_there()
+    file.unlink()
+    assert await entry.weights_there() is None

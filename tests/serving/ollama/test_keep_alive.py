@@ -10,9 +10,9 @@ import aiohttp
 import pytest
 
 from tests.serving.fakes import LoadedEntry, ScriptedEngine, listening, until
-from unmask.serving.dialects.ollama.keep_alive import seconds
 from unmask.serving.entry import Stay
 from unmask.serving.house import House
+from unmask.serving.model_request import seconds
 
 QUESTION = [{"role": "user", "content": "What is 7 + 8?"}]
 FOREVER = "9999-12-31T23:59:59Z"
@@ -110,7 +110,7 @@ async def test_not_at_all(http, house):
 
 
 async def test_as_long_as_it_is_used_its_time_has_not_begun(http, house):
-    async with house.hold(None):
+    async with house.hold("unmask-tiny"):
         await told(http, "/api/generate", {"keep_alive": "2m"})
         await asyncio.sleep(0.1)
         (model,) = await running(http)
@@ -126,7 +126,7 @@ async def test_a_request_for_nothing_loads_and_unloads(http, house):
 
 
 async def test_what_others_use_is_not_unloaded_under_them(http, house):
-    async with house.hold(None) as model:
+    async with house.hold("unmask-tiny") as model:
         await told(http, "/api/generate", {"keep_alive": 0})
         assert house.states()[0].state == "ready"
         assert model.name == "unmask-tiny"

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import fields, replace
 
 from unmask.params import ALL_RULE_OPTIONS, CONSTRAINTS, RULE_TRAITS, GenerationParams
+from unmask.sampling import SAMPLING
 
-# Named outside of the `unmask` object.
-PLAIN = ("max_tokens", "min_tokens", "temperature", "top_p", "top_k", "seed", "stop")
+# Named outside of the `unmask` object; those in SAMPLED are not our own engine's.
+SAMPLED = (*SAMPLING, "repeat_last_n")
+PLAIN = ("max_tokens", "min_tokens", "temperature", "top_p", "top_k", *SAMPLED, "seed", "stop")
 # What an answer must look like, whether it is to have frames and so on is for a request alone to say.
 _FOR_REQUESTS = ("frames", "ignore_eos", "logprobs", "logit_bias", *CONSTRAINTS, "holes")
 DECODING = tuple(

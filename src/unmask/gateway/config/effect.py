@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from unmask.errors import InvalidConfigError
-from unmask.gateway.config.defaults import DECODING
+from unmask.gateway.config.defaults import DECODING, SAMPLED
 from unmask.gateway.config.wanted import WantedModel
 from unmask.gateway.lane import LaneKind
 from unmask.refusal import Refusal
 
 _LOCAL = frozenset({"context", "threads"})
+_PENALTIES = frozenset({"defaults.presence_penalty", "defaults.frequency_penalty"})
+_SAMPLING = _PENALTIES | {"defaults.min_p", "defaults.repetition_penalty"}
 _PLAIN = ("context", "threads", "slots", "gpu_layers", "stall_timeout")
 _TAKEN: Mapping[LaneKind, frozenset[str]] = {
     "unmask": _LOCAL | {"lora", "engine", "defaults.unmask"},
-    "llama.cpp": _LOCAL | {"slots", "gpu_layers", "stall_timeout", "engine_args"},
+    "llama.cpp": _LOCAL | _SAMPLING | {"slots", "gpu_layers", "stall_timeout", "engine_args", "defaults.repeat_last_n"},
     "logits_worker": _LOCAL | {"gpu_layers", "defaults.unmask"},
-    "sglang": frozenset({"context", "stall_timeout", "engine_args"}),
-    "vllm": frozenset({"context", "stall_timeout", "engine_args"}),
-    "remote": frozenset({"context", "defaults.unmask", "stall_timeout"}),
+    "sglang": _SAMPLING | {"context", "stall_timeout", "engine_args"},
+    "vllm": _SAMPLING | {"context", "stall_timeout", "engine_args"},
+    "remote": _PENALTIES | {"context", "defaults.unmask", "stall_timeout"},
 }
 
 
@@ -42,5 +44,6 @@ def _said(entry: WantedModel) -> list[str]:
     found = [name for name in _PLAIN if getattr(entry, name) is not None]
     found += [name for name in ("lora", "engine_args") if getattr(entry, name)]
     found += [f"engine {name}" for name in entry.engine]
+    found += [f"defaults.{name}" for name in SAMPLED if getattr(entry.defaults, name) is not None]
     decoding = [name for name in DECODING if getattr(entry.defaults, name) is not None]
     return found + [f"defaults.unmask defaults.unmask.{name}" for name in decoding]

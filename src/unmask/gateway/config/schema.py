@@ -90,6 +90,11 @@ class DefaultsTable(Table):
     temperature: float | None = None
     top_p: float | None = None
     top_k: int | None = None
+    min_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
+    frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
+    repetition_penalty: Annotated[float, Field(ge=0.01, le=100)] | None = None
+    repeat_last_n: Annotated[int, Field(ge=-1, le=2**31 - 1)] | None = None
     seed: int | None = None
     stop: Annotated[list[Annotated[str, Field(min_length=1, max_length=1000)]], Field(max_length=16)] | None = None
     unmask: DecodingTable | None = None  # type: ignore[valid-type]

@@ -44,8 +44,8 @@ class Fetch:
 
     @property
     def prompt_tokens(self) -> int:
-        """Tokens of the prompt; 0 as long as the lane has not told."""
-        return self._reader.told_prompt
+        """Tokens of the prompt; 0 as long as the lane has not answered."""
+        return self._reader.prompt_tokens
 
     async def deltas(self, session: aiohttp.ClientSession) -> AsyncGenerator[AnswerDelta]:
         """All deltas, the answer with the last. Raises an error of the catalogue. To be closed when it is left: that
@@ -190,6 +190,7 @@ class Fetch:
 
     def _delta(self, news: News, answer: Answer | None = None) -> AnswerDelta:
         stats = self._watch.stats()
+        stats.committed = self._reader.committed
         if news.frame is not None:
             self._snapshots += 1
             stats.forwards, stats.blocks = self._snapshots, 1  # a frame says how far it has come

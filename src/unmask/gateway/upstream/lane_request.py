@@ -50,10 +50,9 @@ class LaneRequest:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    @property
-    def prompt_tokens(self) -> int:
-        """Tokens of the first prompt; 0 as long as the lane has not told."""
-        return self._fetches[0].prompt_tokens
+    def prompt_tokens(self, number: int) -> int:
+        """Tokens of a request's prompt; 0 as long as the lane has not answered."""
+        return self._fetches[number].prompt_tokens
 
     def start(self) -> None:
         """Send all requests."""

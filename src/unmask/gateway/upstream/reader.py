@@ -76,9 +76,14 @@ class AnswerReader:
         return self._finish is not None
 
     @property
-    def told_prompt(self) -> int:
-        """Tokens of the prompt; 0 as long as the lane has not told."""
-        return self._counts.told_prompt or 0
+    def prompt_tokens(self) -> int:
+        """Tokens of the prompt, estimated if the lane has not told; 0 as long as it has not answered at all."""
+        return self._counts.prompt if self.begun else self._counts.told_prompt or 0
+
+    @property
+    def committed(self) -> int:
+        """Tokens of the answer so far; 0 as long as none of its text is certain."""
+        return self._counts.completion if self._parts else 0
 
     @property
     def stopped(self) -> bool:

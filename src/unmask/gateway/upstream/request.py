@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from unmask.answers.chat import Chat, Continuation, Length
+from unmask.answers.chat import Chat, Continuation, Length, check_variables
 from unmask.answers.reading import VERBATIM, Reading
 from unmask.answers.syntax import NO_SYNTAX
 from unmask.errors import InvalidValueError, UnsupportedValueError
@@ -17,9 +17,11 @@ from unmask.gateway.upstream.messages import openai_messages
 from unmask.gateway.upstream.tools import check_chat_tools, reading_of, tool_fields, tool_messages
 from unmask.gateway.upstream.understood import TAKEN, check_params, check_taken, is_said
 from unmask.params import CONSTRAINTS, GenerationParams
+from unmask.sampling import SAMPLING
 
 _SEEDS = 2**32 - 1  # the last one of 32 bits means "any" to llama.cpp
 _THINKING = ("enable_thinking", "thinking")  # what templates call it
+_MOST_LOOKED_AT = 2**16  # tokens of an engine that does not tell how many a request has
 _PLAIN = ("max_tokens", "temperature", "top_p", "min_tokens", "ignore_eos")  # as they are
 
 
@@ -66,7 +68,8 @@ def ask_chat(chat: Chat, endpoint: Endpoint) -> list[Asked]:
     if params.frames:
         fields["diffusing"] = True
     reading = reading_of(chat, endpoint)
-    told = {name: value for name, value in (("thinking", chat.thinking), ("effort", chat.effort)) if value is not None}
+    said = {"thinking": chat.thinking, "effort": chat.effort, "chat_template_kwargs": chat.variables or None}
+    told = {name: value for name, value in said.items() if value is not None}
     asked = [_asked("/chat/completions", fields, reading, params, endpoint, copy, told) for copy in range(chat.copies)]
     return asked if chat.length is None or params.max_tokens is None else list(map(_with_unlimited, asked))
 
@@ -127,7 +130,9 @@ def _asked(
 ) -> Asked:
     seed = None if params.seed is None else (params.seed + copy) % _SEEDS
     body = {"model": endpoint.model, **fields, **_sampling(params, seed, endpoint), **_streaming(endpoint)}
-    applied = {name: getattr(params, name) for name in TAKEN if hasattr(params, name) and is_said(params, name)}
+    applied = {
+        name: getattr(params, name) for name in TAKEN if hasattr(params, name) and is_said(params, name, endpoint)
+    }
     form = next((name for name in CONSTRAINTS if applied.pop(name, None) is not None), None)
     applied |= told | ({} if seed is None else {"seed": seed}) | ({} if form is None else {"constraint": form})
     asking = {name: fields[name] for name in ("messages", "tools", "prompt") if name in fields}
@@ -162,7 +167,14 @@ def _streaming(endpoint: Endpoint) -> dict[str, Any]:
 
 
 def _sampling(params: GenerationParams, seed: int | None, endpoint: Endpoint) -> dict[str, Any]:
-    fields = {name: getattr(params, name) for name in _PLAIN if is_said(params, name)}
+    fields = {
+        TAKEN[name][endpoint.kind]: getattr(params, name)
+        for name in (*_PLAIN, *SAMPLING)
+        if is_said(params, name, endpoint)
+    }
+    if params.repeat_last_n is not None and is_said(params, "repeat_last_n", endpoint):
+        most = endpoint.context_length or _MOST_LOOKED_AT  # llama.cpp makes room for as many
+        fields["repeat_last_n"] = most if params.repeat_last_n < 0 else min(params.repeat_last_n, most)
     if params.top_k is not None:
         fields["top_k"] = max(0, params.top_k) or (0 if endpoint.kind == "llama.cpp" else -1)  # "off", in its words
     if seed is not None:
@@ -197,7 +209,7 @@ def _thinking_fields(chat: Chat, endpoint: Endpoint) -> dict[str, Any]:
         least = "instant" if endpoint.snapshots else "none"
         effort = least if chat.thinking is False else chat.effort
         return {} if effort is None else {"reasoning_effort": effort}
-    variables: dict[str, Any] = {}
+    variables: dict[str, Any] = {**chat.variables}
     if chat.thinking is not None:
         variables |= dict.fromkeys(_THINKING, chat.thinking)
     if chat.effort is not None:
@@ -211,6 +223,9 @@ def _check_chat(chat: Chat, endpoint: Endpoint) -> None:
     if chat.prefill:
         check_taken("prefill", endpoint, "messages")
         check_prefill(chat.prefill, chat.params, endpoint)
+    if chat.variables:
+        check_taken("chat_template_kwargs", endpoint)
+        check_variables(chat.variables, endpoint.variables)
     _check_thinking(chat, endpoint)
     if chat.params.logprobs is not None and reading_of(chat, endpoint).syntax not in (None, NO_SYNTAX):
         raise UnsupportedValueError(

@@ -8,7 +8,15 @@ from typing import get_args
 
 from unmask.errors import InvalidValueError, UnsupportedValueError
 from unmask.gateway.upstream.endpoint import Endpoint, UpstreamKind
-from unmask.params import ALL_RULE_OPTIONS, CONSTRAINTS, MAX_BIASES, MAX_LOGPROBS, MAX_SEED, GenerationParams
+from unmask.params import (
+    ALL_RULE_OPTIONS,
+    CONSTRAINTS,
+    MAX_BIASES,
+    MAX_LOGPROBS,
+    MAX_SEED,
+    GenerationParams,
+)
+from unmask.sampling import PENALTIES, SAMPLING
 from unmask.shown import shown
 
 KINDS: tuple[UpstreamKind, ...] = get_args(UpstreamKind)
@@ -27,6 +35,11 @@ TAKEN: Mapping[str, Mapping[UpstreamKind, str]] = {
     "temperature": _by("temperature"),
     "top_p": _by("top_p"),
     "top_k": _by("top_k", _LOCAL),
+    "min_p": _by("min_p", _LOCAL),
+    "presence_penalty": _by("presence_penalty"),
+    "frequency_penalty": _by("frequency_penalty"),
+    "repetition_penalty": _by("repetition_penalty", _LOCAL) | {"llama.cpp": "repeat_penalty"},
+    "repeat_last_n": _by("repeat_last_n", ("llama.cpp",)),
     "seed": _by("seed"),
     "stop": _by("stop") | {"llama.cpp": HERE},
     "min_tokens": _by("min_tokens", ("vllm", "sglang")),
@@ -42,6 +55,7 @@ TAKEN: Mapping[str, Mapping[UpstreamKind, str]] = {
     "parallel_tool_calls": _by("parallel_tool_calls"),
     "thinking": _by("chat_template_kwargs", _LOCAL) | {"remote": "reasoning_effort"},
     "effort": _by("chat_template_kwargs", _LOCAL) | {"remote": "reasoning_effort"},
+    "chat_template_kwargs": _by("chat_template_kwargs", _LOCAL),
     "prefill": {"llama.cpp": "messages", **_by("continue_final_message", ("vllm", "sglang"))},
     "token ids": _by("prompt", _LOCAL),
 }
@@ -53,6 +67,7 @@ _REASONS = {
     **dict.fromkeys(("rule", "block_length", "sub_block_length", "cache", "refresh_interval"), _CANVAS),
     **dict.fromkeys(("early_exit", "end_tokens", "cfg_scale", "lookahead", "template", "holes"), _CANVAS),
     **dict.fromkeys(("priority", "deadline_ms", "service_class"), _TURNS),
+    "echo": "begins answers with their prompt, which our own engine alone does",
     "frames": "asks for canvas frames, and there is no canvas",
 }
 # Values that ask for nothing.
@@ -64,6 +79,11 @@ _RANGES: dict[str, tuple[float, float, bool]] = {  # the lowest, the highest, an
     "temperature": (0, 100, False),
     "top_p": (0, 1, False),
     "top_k": (-1, 2**31 - 1, True),
+    "min_p": (0, 1, False),
+    "presence_penalty": (-2, 2, False),
+    "frequency_penalty": (-2, 2, False),
+    "repetition_penalty": (0.01, 100, False),
+    "repeat_last_n": (-1, 2**31 - 1, True),
     "seed": (-MAX_SEED, MAX_SEED - 1, True),
     "logprobs": (0, MAX_LOGPROBS, True),
     "timeout_ms": (1, 86_400_000, True),
@@ -75,7 +95,7 @@ def check_params(params: GenerationParams, endpoint: Endpoint) -> None:
     ``InvalidValueError`` for what is out of range.
     """
     for field in fields(GenerationParams):
-        if is_said(params, field.name):
+        if is_said(params, field.name, endpoint):
             check_taken(field.name, endpoint)
     for name, (low, high, integer) in _RANGES.items():
         _check_range(name, getattr(params, name), low, high, integer)
@@ -89,10 +109,17 @@ def check_params(params: GenerationParams, endpoint: Endpoint) -> None:
     _check_biases(params.logit_bias or {})
 
 
-def is_said(params: GenerationParams, name: str) -> bool:
-    """Whether ``params`` ask for anything by ``name``."""
+def is_said(params: GenerationParams, name: str, endpoint: Endpoint) -> bool:
+    """Whether ``params`` ask ``endpoint`` for anything by ``name``."""
     value = getattr(params, name)
-    return value is not None and value is not False and value not in _SILENT.get(name, ())
+    if value is None or value is False or value in _SILENT.get(name, ()):
+        return False
+    if name in SAMPLING and value == SAMPLING[name]:  # a known engine's own default may be another one
+        return endpoint.kind != "remote" and endpoint.kind in TAKEN[name]
+    if name == "repeat_last_n":  # -1 is what engines do that know no such limit
+        limits = endpoint.kind in TAKEN[name] or value != -1
+        return limits and any(getattr(params, one) not in (None, SAMPLING[one]) for one in PENALTIES)
+    return True
 
 
 def check_taken(name: str, endpoint: Endpoint, param: str | None = None) -> None:

@@ -8,13 +8,13 @@ import aiohttp
 
 from unmask.answers.chat import Chat, Continuation
 from unmask.gateway.upstream.contact import Contact
-from unmask.gateway.upstream.counting import prompt_tokens
 from unmask.gateway.upstream.endpoint import Endpoint, Patience
 from unmask.gateway.upstream.lane_request import LaneRequest
 from unmask.gateway.upstream.learning import learned
 from unmask.gateway.upstream.pulse import is_silent
 from unmask.gateway.upstream.request import Asked, ask_chat, ask_texts
 from unmask.gateway.upstream.spellings import Spellings
+from unmask.gateway.upstream.tokens import LaneTokenizer
 from unmask.gateway.upstream.turns import Turns
 
 
@@ -61,9 +61,9 @@ class Upstream:
         """The same for prompts to go on with. Raises what ``ask_texts`` raises."""
         return self._request(ask_texts(continuation, self.endpoint), cells)
 
-    async def count(self, chat: Chat) -> int | None:
-        """The tokens of the prompt that ``chat`` makes, if the lane tells. Raises what ``prompt_tokens`` raises."""
-        return await prompt_tokens(chat, self.endpoint, self._session)
+    def tokenizer(self) -> LaneTokenizer:
+        """What the lane tells of tokens."""
+        return LaneTokenizer(self.endpoint, self._session)
 
     def _request(self, asked: list[Asked], cells: Spellings | None) -> LaneRequest:
         return LaneRequest(self._session, self.endpoint, asked, self.patience, self._turns, cells or Spellings())

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import structlog
 
 from unmask.answers.chat import Chat, Continuation
 from unmask.answers.sentinels import Expected
+from unmask.answers.tokenized import Tokenized
+from unmask.errors import InsufficientScopeError
 from unmask.serving.admission import Admission
-from unmask.serving.diffusion_model import DiffusionModel
-from unmask.serving.model import Model
+from unmask.serving.entry import Entry
+from unmask.serving.model import Answering, Model
 from unmask.serving.observers.observed_admission import ObservedAdmission
-from unmask.serving.observers.response_cache import ResponseCache, key_of
+from unmask.serving.observers.response_cache import KeptAnswers, ResponseCache, key_of
 from unmask.serving.server_metrics import ServerMetrics
 from unmask.serving.settings import ServerSettings
 
@@ -27,13 +30,30 @@ class Observers:
         self._silence_seconds = settings.silence_seconds
         self._cache = ResponseCache(settings.response_cache) if settings.response_cache else None
 
-    def around(self, model: Model) -> Model:
-        """``model``, watched."""
-        return ObservedModel(model, self)
+    def around(self, model: Model, weights: str) -> Model:
+        """``model``, which has these ``weights``, watched."""
+        return ObservedModel(model, weights, self)
 
-    async def admission(self, model: Model, asked: Chat | Continuation, tenant: str) -> Admission:
+    async def kept(self, entry: Entry, name: str, asked: Chat | Continuation, tenant: str) -> Answering | None:
+        """What answers ``asked`` in place of ``entry``, the model called ``name``, that need not be loaded for it: its
+        answers were kept, and its files have not changed since.
+        """
+        if self._cache is None:
+            return None
+        weights = await entry.weights_there()
+        try:
+            key = None if weights is None else key_of(name, weights, asked, tenant)
+        except InsufficientScopeError:  # is told when the request is checked
+            return None
+        kept = None if key is None else self._cache.find(key)
+        if kept is None:
+            return None
+        self._metrics.looked_up(name, found=True)
+        return KeptAnswers(name, kept)
+
+    async def admission(self, model: Model, weights: str, asked: Chat | Continuation, tenant: str) -> Admission:
         """What ``model`` makes of ``asked``, or the answers that were kept of it. Raises what the model raises."""
-        key = None if self._cache is None else key_of(model, asked, tenant)
+        key = None if self._cache is None else key_of(model.name, weights, asked, tenant)
         if self._cache is None or key is None:
             return self._watched(model, asked, await _admit(model, asked, tenant))
         kept = self._cache.find(key)
@@ -67,8 +87,9 @@ async def _admit(model: Model, asked: Chat | Continuation, tenant: str) -> Admis
 class ObservedModel:
     """A model whose requests pass the ``observers``."""
 
-    def __init__(self, model: Model, observers: Observers) -> None:
+    def __init__(self, model: Model, weights: str, observers: Observers) -> None:
         self._model = model
+        self._weights = weights
         self._observers = observers
 
     @property
@@ -77,27 +98,26 @@ class ObservedModel:
         return self._model.name
 
     @property
-    def weights(self) -> str:
-        """What tells its weights from others."""
-        return self._model.weights
-
-    @property
     def has_template(self) -> bool:
         """Whether it takes conversations."""
         return self._model.has_template
 
     async def admit_chat(self, chat: Chat, tenant: str) -> Admission:
         """``chat``, checked, and watched."""
-        return await self._observers.admission(self._model, chat, tenant)
+        return await self._observers.admission(self._model, self._weights, chat, tenant)
 
     async def admit_texts(self, asked: Continuation, tenant: str) -> Admission:
         """``asked``, checked, and watched."""
-        return await self._observers.admission(self._model, asked, tenant)
+        return await self._observers.admission(self._model, self._weights, asked, tenant)
 
-    async def count(self, chat: Chat) -> int:
-        """The tokens of the prompt that ``chat`` makes."""
-        return await self._model.count(chat)
+    async def tokenize(self, asked: Chat | str, *, special: bool = True, pieces: bool = False) -> Tokenized:
+        """The tokens of ``asked``."""
+        return await self._model.tokenize(asked, special=special, pieces=pieces)
 
-    def ours(self, what: str) -> DiffusionModel:
-        """The model itself, if our own engine runs it."""
-        return self._model.ours(what)
+    async def detokenize(self, ids: list[int]) -> str:
+        """The text of ``ids``."""
+        return await self._model.detokenize(ids)
+
+    async def tokenizer_info(self) -> dict[str, Any]:
+        """The tokenizer's configuration."""
+        return await self._model.tokenizer_info()

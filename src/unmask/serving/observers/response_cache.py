@@ -18,7 +18,6 @@ from unmask.answers.chat import Chat, Continuation
 from unmask.answers.parts import Part, ToolPiece
 from unmask.serving.admission import Admission
 from unmask.serving.ledger import current_ledger
-from unmask.serving.model import Model
 from unmask.serving.observers.wrapped_admission import WrappedAdmission
 
 _log = structlog.get_logger()
@@ -29,9 +28,9 @@ _SHARE = 4  # an answer may take one part in so many of all there is
 _LOGPROB, _DELTA, _CHARACTER = 400, 600, 2  # bytes in memory, about
 
 
-def key_of(model: Model, asked: Chat | Continuation, tenant: str) -> bytes | None:
-    """What a request is known by: the model and its weights, who asks, and all that is asked. None for one whose answer
-    may differ each time, being neither at temperature 0 nor with a seed, and for frames, which are of the moment.
+def key_of(name: str, weights: str, asked: Chat | Continuation, tenant: str) -> bytes | None:
+    """What a request is known by: the model's name and its weights, who asks, and all that is asked. None for one whose
+    answer may differ each time, being neither at temperature 0 nor with a seed, and for frames, which are of now.
 
     Raises ``InsufficientScopeError`` for what the key may not ask.
     """
@@ -40,7 +39,7 @@ def key_of(model: Model, asked: Chat | Continuation, tenant: str) -> bytes | Non
         return None
     biases = sorted((params.logit_bias or {}).items())  # keys that are numbers have no order to the encoder
     said = replace(asked, params=replace(params, logit_bias=None))
-    whole = (type(asked).__name__, tenant, model.name, model.weights, said, biases)
+    whole = (type(asked).__name__, tenant, name, weights, said, biases)
     try:
         return hashlib.sha256(msgspec.msgpack.encode(whole, order="deterministic")).digest()
     except (TypeError, ValueError):  # half a character, for one, which is refused elsewhere
@@ -165,6 +164,24 @@ class ReplayedAdmission(Admission):
         current_ledger().ended("cached")
         completion = replace(delta.answer.completion, replayed=True)
         return number, replace(delta, answer=replace(delta.answer, completion=completion))
+
+
+class KeptAnswers:
+    """Stands for the model called ``name``, for the one request whose answers ``admission`` tells again."""
+
+    has_template = True
+
+    def __init__(self, name: str, admission: Admission) -> None:
+        self.name = name
+        self._admission = admission
+
+    async def admit_chat(self, chat: Chat, tenant: str) -> Admission:
+        """The answers."""
+        return self._admission
+
+    async def admit_texts(self, asked: Continuation, tenant: str) -> Admission:
+        """The answers."""
+        return self._admission
 
 
 def _size(part: Part) -> int:

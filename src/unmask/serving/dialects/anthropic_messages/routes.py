@@ -39,9 +39,10 @@ async def create_message(body: MessagesRequest, request: Request, models: Models
     user = None if body.metadata is None else body.metadata.user_id
 
     async def admit() -> tuple[Head, Admission]:
-        model = await models.find(body.model)
+        tenant = tenant_of(request, user)
+        model = await models.find_for(chat, tenant, body.model, body.keep_alive)
         with field_names(**names(body)):
-            admitted = model.admit_chat(chat, tenant_of(request, user))
+            admitted = model.admit_chat(chat, tenant)
             return Head.new(model.name), await unless_disconnected(request.receive, admitted)
 
     async def begin() -> Begun:
@@ -61,6 +62,6 @@ async def create_message(body: MessagesRequest, request: Request, models: Models
 async def count_tokens(body: CountRequest, models: Models) -> dict[str, Any]:
     """How many tokens the prompt of such a conversation has."""
     chat = parse_chat(body, GenerationParams())
-    model = await models.find(body.model)
+    model = await models.find(body.model, body.keep_alive)
     with field_names(**names(body)):
-        return {"input_tokens": await model.count(chat)}
+        return {"input_tokens": len((await model.tokenize(chat)).ids)}

@@ -9,6 +9,7 @@ from pydantic import Field
 from unmask.serving.dialects.anthropic_messages.blocks import CacheControl, Messages, Texts
 from unmask.serving.dialects.anthropic_messages.tools import Choice, Tools
 from unmask.serving.extension import UnmaskOptions
+from unmask.serving.model_request import ModelRequest
 from unmask.serving.stop import StopStrings
 from unmask.serving.wire import Only, WireModel
 
@@ -41,10 +42,10 @@ class Metadata(WireModel):
     user_id: str | None = None
 
 
-class ConversationRequest(WireModel):
+class ConversationRequest(ModelRequest):
     """Fields of both endpoints: what makes the prompt. ``None`` is "not said"."""
 
-    foreign_names: ClassVar[dict[str, str]] = {
+    foreign_names: ClassVar[dict[str, str]] = ModelRequest.foreign_names | {
         "input": "messages",
         "prompt": "messages",
         "instructions": "system",
@@ -57,7 +58,6 @@ class ConversationRequest(WireModel):
         "functions": "tools",
     }
 
-    model: str | None = None
     messages: Messages
     system: Texts | None = None
     tools: Tools | None = None

@@ -73,7 +73,7 @@ async def version() -> dict[str, Any]:
 async def show(body: ShowRequest, house: Served) -> dict[str, Any]:
     """What is known of one model."""
     name = plain(house, agree("model", body.model, "name", body.name))
-    listing = house.show(house.names[0] if name is None else name)
+    listing = house.show(house.meant(name))
     return {
         "modelfile": f"FROM {listing.name}",
         "parameters": "",

@@ -60,16 +60,18 @@ def ending(answer: Answer) -> dict[str, Any]:
     """The fields of the last line. The prompt is computed in the same forwards as the answer, whose time is told."""
     completion = answer.completion
     stats = completion.stats
+    load = _nanoseconds(completion.waited + stats.queued)
+    computing = _nanoseconds(stats.total) - _nanoseconds(stats.queued)
     return {
         "done": True,
         "done_reason": "length" if answer.finish == "length" else "stop",
-        "total_duration": _nanoseconds(stats.total),
-        "load_duration": _nanoseconds(stats.queued),
+        "total_duration": load + computing,
+        "load_duration": load,
         "prompt_eval_count": completion.prompt_tokens,
         "prompt_eval_cached_count": stats.cached,
         "prompt_eval_duration": 0,
         "eval_count": completion.completion_tokens,
-        "eval_duration": _nanoseconds(stats.total) - _nanoseconds(stats.queued),
+        "eval_duration": computing,
         "unmask": GenerationReport.of(completion),
     }
 

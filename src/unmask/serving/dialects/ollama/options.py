@@ -25,6 +25,7 @@ class Options(WireModel):
         "n_ctx": "num_ctx",
         "max_context": "num_ctx",
         "stop_sequences": "stop",
+        "repetition_penalty": "repeat_penalty",
     }
 
     num_predict: int | None = None
@@ -32,15 +33,16 @@ class Options(WireModel):
     temperature: float | None = None
     top_p: float | None = None
     top_k: int | None = None
+    min_p: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    repeat_penalty: float | None = None
+    repeat_last_n: int | None = None
     seed: int | None = None
     stop: Stop | None = None
     unmask: UnmaskOptions | None = None
 
-    frequency_penalty: Annotated[Any, Only(0)] = None
-    min_p: Annotated[Any, Only(0)] = None
     mirostat: Annotated[Any, Only(0)] = None
-    presence_penalty: Annotated[Any, Only(0)] = None
-    repeat_penalty: Annotated[Any, Only(1)] = None
     tfs_z: Annotated[Any, Only(1)] = None
     typical_p: Annotated[Any, Only(1)] = None
     embedding_only: Annotated[Any, Only(False)] = None
@@ -58,6 +60,5 @@ class Options(WireModel):
     num_thread: int | None = None
     numa: bool | None = None
     penalize_newline: bool | None = None
-    repeat_last_n: int | None = None
     use_mlock: bool | None = None
     use_mmap: bool | None = None

@@ -17,14 +17,16 @@ from unmask.serving.stop import parse_stop
 EXTENSION = "options.unmask"
 
 _ANY_OBJECT = {"type": "object"}
-_OWN = ("temperature", "top_p", "top_k", "seed", "stop")
+_OWN = (
+    "temperature", "top_p", "top_k", "min_p", "presence_penalty", "frequency_penalty", "repeat_last_n", "seed", "stop",
+)  # fmt: skip
 _UNLIMITED = (-1, -2)  # both mean: as far as the context goes
 
 
 def names(prompt: str) -> dict[str, str]:
     """How errors name parameters that have other names here; the prompt is the field ``prompt``."""
     known = {"prompt": prompt, "max_tokens": "options.num_predict", "json_schema": "format", "thinking": "think"}
-    known["context"] = "options.num_ctx"
+    known |= {"context": "options.num_ctx", "repetition_penalty": "options.repeat_penalty"}
     return known | {name: f"options.{name}" for name in _OWN} | {"logprobs": "top_logprobs"}
 
 
@@ -68,6 +70,11 @@ def _params(body: wire.AnswerRequest) -> GenerationParams:
         temperature=options.temperature,
         top_p=options.top_p,
         top_k=options.top_k,
+        min_p=options.min_p,
+        presence_penalty=options.presence_penalty,
+        frequency_penalty=options.frequency_penalty,
+        repetition_penalty=options.repeat_penalty,
+        repeat_last_n=options.repeat_last_n,
         seed=options.seed,
         stop=parse_stop(options.stop),
         logprobs=alternatives(body.top_logprobs, asked=bool(body.logprobs), by="'logprobs': true"),

@@ -15,13 +15,12 @@ from unmask.serving.description import Json, responses, schema_of
 from unmask.serving.dialects.ollama import wire
 from unmask.serving.dialects.ollama.encode import Head, encode
 from unmask.serving.dialects.ollama.envelope import ErrorEnvelope
-from unmask.serving.dialects.ollama.keep_alive import seconds
 from unmask.serving.dialects.ollama.lines import ChatLine, GenerateLine, Line, MakeLine, chat_line, generate_line
 from unmask.serving.dialects.ollama.names import plain
 from unmask.serving.dialects.ollama.parse import EXTENSION, names, parse_chat, parse_generate, parse_raw, streams
 from unmask.serving.dialects.ollama.stream import LineStream
 from unmask.serving.fields import field_names
-from unmask.serving.model import Model
+from unmask.serving.model_request import seconds
 from unmask.serving.models import Models, RequestModels
 from unmask.serving.security.needs import needs
 from unmask.serving.sse import Begun, EventStream
@@ -46,9 +45,10 @@ async def chat(body: wire.ChatRequest, request: Request, models: Models) -> Resp
     asked = parse_chat(body)
 
     async def admit() -> tuple[Head, Admission]:
-        model = await _find(body, models)
+        tenant = tenant_of(request, None)
+        model = await models.find_for(asked, tenant, plain(models.house, body.model), body.keep_alive)
         with field_names(EXTENSION, **names("messages")):
-            admitted = model.admit_chat(asked, tenant_of(request, None))
+            admitted = model.admit_chat(asked, tenant)
             admission = await unless_disconnected(request.receive, admitted)
         return Head.new(body.model or model.name, chat_line), admission
 
@@ -65,7 +65,7 @@ async def generate(body: wire.GenerateRequest, request: Request, models: Models)
     tenant = tenant_of(request, None)
 
     async def admit() -> tuple[Head, Admission]:
-        model = await _find(body, models)
+        model = await models.find_for(asked, tenant, plain(models.house, body.model), body.keep_alive)
         with field_names(EXTENSION, **names("prompt")):
             if isinstance(asked, Chat) and model.has_template:
                 admission = await unless_disconnected(request.receive, model.admit_chat(asked, tenant))
@@ -74,14 +74,6 @@ async def generate(body: wire.GenerateRequest, request: Request, models: Models)
         return Head.new(body.model or model.name, generate_line), admission
 
     return await _answer(admit, body, request, models)
-
-
-async def _find(body: wire.AnswerRequest, models: RequestModels) -> Model:
-    """The model, which stays for as long as ``keep_alive`` says, if it says anything."""
-    model = await models.find(plain(models.house, body.model))
-    if body.keep_alive is not None:
-        models.house.keep(model.name, seconds(body.keep_alive))
-    return model
 
 
 async def _answer(admit: Admit, body: wire.AnswerRequest, request: Request, models: RequestModels) -> Response:
@@ -102,8 +94,8 @@ async def _nothing(body: wire.AnswerRequest, models: RequestModels, line: MakeLi
     """
     house = models.house
     if body.keep_alive is not None and seconds(body.keep_alive) == 0:
-        name = house.show(plain(house, body.model) or house.names[0]).name
+        name = house.show(house.meant(plain(house, body.model))).name
         house.keep(name, 0)
         return json_response(Head.new(body.model or name, line).write(done=True, done_reason="unload"))
-    model = await _find(body, models)
+    model = await models.find(plain(house, body.model), body.keep_alive)
     return json_response(Head.new(body.model or model.name, line).write(done=True, done_reason="load"))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag
 
 from unmask.answers.tools import MAX_TOOLS
-from unmask.serving.dialects.ollama.keep_alive import check_keep_alive
 from unmask.serving.dialects.ollama.options import Options
+from unmask.serving.model_request import ModelRequest
 from unmask.serving.wire import Only, WireModel
 
 _LEVELS = ("low", "medium", "high", "max")
@@ -23,10 +23,10 @@ _Name = Annotated[Literal["", "json"], Tag("<name>")]
 Format = Annotated[_Name | Annotated[dict[str, Any], Tag("<schema>")], Discriminator(_kind)]
 
 
-class AnswerRequest(WireModel):
+class AnswerRequest(ModelRequest):
     """Fields of both endpoints. ``None`` is "not said"; ``Only`` fields pass with values that ask for nothing."""
 
-    foreign_names: ClassVar[dict[str, str]] = {
+    foreign_names: ClassVar[dict[str, str]] = ModelRequest.foreign_names | {
         "response_format": "format",
         "structured_outputs": "format",
         "json_schema": "format",
@@ -38,10 +38,8 @@ class AnswerRequest(WireModel):
         "chat_template_kwargs": "think",
     }
 
-    model: str | None = None
     stream: bool | None = None
     format: Format | None = None
-    keep_alive: Annotated[Any, AfterValidator(check_keep_alive)] = None
     options: Options | None = None
     think: Annotated[Any, Only(True, False, *_LEVELS)] = None
     logprobs: bool | None = None

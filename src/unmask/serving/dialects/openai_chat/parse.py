@@ -10,6 +10,7 @@ from unmask.serving.dialects.openai_chat import wire
 from unmask.serving.dialects.openai_chat.tools import parse_choice, parse_tools
 from unmask.serving.dialects.openai_common.messages import parse_messages
 from unmask.serving.dialects.openai_common.parse import format_names, parse_effort, parse_params, wants_usage
+from unmask.serving.dialects.openai_common.template_variables import parse_variables, variable_names
 from unmask.serving.fields import agree
 from unmask.serving.options import alternatives
 
@@ -39,10 +40,11 @@ def parse(body: wire.ChatRequest) -> ParsedChat:
         choice=parse_choice(body.tool_choice),
         one_call=body.parallel_tool_calls is False,
         copies=body.n or 1,
-        **parse_effort(body.reasoning_effort),
+        **parse_variables(body.chat_template_kwargs, **parse_effort(body.reasoning_effort)),
     )
     own = {"prompt": "messages", "max_tokens": limit, "logprobs": "top_logprobs", "thinking": "reasoning_effort"}
-    return ParsedChat(chat, snapshots, wants_usage(body), own | format_names(body))
+    own |= variable_names(body.chat_template_kwargs) | format_names(body)
+    return ParsedChat(chat, snapshots, wants_usage(body), own)
 
 
 def _check_snapshots(body: wire.ChatRequest) -> None:

@@ -34,9 +34,10 @@ async def create_chat_completion(body: ChatRequest, request: Request, models: Mo
     parsed = parse(body)
 
     async def admit() -> tuple[Head, Admission]:
-        model = await models.find(body.model)
+        tenant = tenant_of(request, body.user)
+        model = await models.find_for(parsed.chat, tenant, body.model, body.keep_alive)
         with field_names(**parsed.names):
-            admitted = model.admit_chat(parsed.chat, tenant_of(request, body.user))
+            admitted = model.admit_chat(parsed.chat, tenant)
             return Head.new("chatcmpl-", model.name), await unless_disconnected(request.receive, admitted)
 
     async def begin() -> Begun:

@@ -11,6 +11,7 @@ from unmask.events import WireFinish
 from unmask.serving.dialects.openai_chat.tools import Choice as ToolsChoice
 from unmask.serving.dialects.openai_chat.tools import Tools
 from unmask.serving.dialects.openai_common.messages import Messages
+from unmask.serving.dialects.openai_common.template_variables import TemplateVariables
 from unmask.serving.dialects.openai_common.wire import Labels, OpenAIRequest, Usage
 from unmask.serving.extension import GenerationReport
 from unmask.serving.logprobs import Logprob
@@ -32,7 +33,6 @@ class ChatRequest(OpenAIRequest):
         "thinking": "reasoning_effort",
         "think": "reasoning_effort",
         "enable_thinking": "reasoning_effort",
-        "chat_template_kwargs": "reasoning_effort",
     }
 
     messages: Messages
@@ -47,6 +47,7 @@ class ChatRequest(OpenAIRequest):
     parallel_tool_calls: bool | None = None
     diffusing: bool | None = None  # snapshots of the whole text, as Mercury streams them
     reasoning_effort: Effort | None = None
+    chat_template_kwargs: TemplateVariables | None = None
 
     functions: Annotated[Any, Only([])] = None
     function_call: Annotated[Any, Only("none", "auto")] = None

@@ -32,6 +32,7 @@ def parse_params(
         temperature=body.temperature,
         top_p=body.top_p,
         top_k=body.top_k,
+        **body.sampling(),
         seed=body.seed,
         stop=parse_stop(body.stop),
         logprobs=logprobs,

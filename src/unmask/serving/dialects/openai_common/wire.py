@@ -15,6 +15,8 @@ from unmask.params import MAX_BIASES
 from unmask.serving.dialects.openai_common.response_format import ResponseFormat
 from unmask.serving.extension import GenerationReport, UnmaskOptions
 from unmask.serving.frames import FrameExtension
+from unmask.serving.model_request import ModelRequest
+from unmask.serving.sampling_fields import SamplingFields
 from unmask.serving.stop import Stop
 from unmask.serving.wire import Only, WireModel
 
@@ -45,20 +47,20 @@ class StreamOptions(WireModel):
     continuous_usage_stats: Annotated[Any, Only(False)] = None
 
 
-class OpenAIRequest(WireModel):
+class OpenAIRequest(ModelRequest, SamplingFields):
     """Fields of both endpoints. ``None`` is "not said"; ``Only`` fields pass with harmless values."""
 
-    foreign_names: ClassVar[dict[str, str]] = {
+    foreign_names: ClassVar[dict[str, str]] = ModelRequest.foreign_names | {
         "max_output_tokens": "max_tokens",
         "max_new_tokens": "max_tokens",
         "num_predict": "max_tokens",
         "gen_length": "max_tokens",
         "stop_sequences": "stop",
+        "repeat_penalty": "repetition_penalty",
         "format": "response_format",
         "structured_outputs": "response_format",
     }
 
-    model: str | None = None
     max_tokens: int | None = None
     temperature: float | None = None
     top_p: float | None = None
@@ -76,10 +78,6 @@ class OpenAIRequest(WireModel):
     user: str | None = None  # whose request it is: users of one key share the engine fairly
 
     best_of: Annotated[Any, Only(1)] = None
-    frequency_penalty: Annotated[Any, Only(0)] = None
-    presence_penalty: Annotated[Any, Only(0)] = None
-    repetition_penalty: Annotated[Any, Only(1)] = None
-    min_p: Annotated[Any, Only(0)] = None
     prompt_logprobs: Annotated[Any, Only()] = None
     skip_special_tokens: Annotated[Any, Only(True)] = None
     stop_token_ids: Annotated[Any, Only([])] = None

@@ -33,9 +33,10 @@ async def create_completion(body: CompletionRequest, request: Request, models: M
     copies = parsed.asked.copies
 
     async def admit() -> tuple[Head, Admission]:
-        model = await models.find(body.model)
+        tenant = tenant_of(request, body.user)
+        model = await models.find_for(parsed.asked, tenant, body.model, body.keep_alive)
         with field_names(**parsed.names):
-            admitted = model.admit_texts(parsed.asked, tenant_of(request, body.user))
+            admitted = model.admit_texts(parsed.asked, tenant)
             return Head.new("cmpl-", model.name), await unless_disconnected(request.receive, admitted)
 
     async def begin() -> Begun:

@@ -60,6 +60,7 @@ def _parse_params(body: ResponseRequest) -> GenerationParams:
         temperature=body.temperature,
         top_p=body.top_p,
         top_k=body.top_k,
+        **body.sampling(),
         seed=body.seed,
         stop=parse_stop(body.stop),
         logprobs=alternatives(body.top_logprobs, asked=told, by=f"'include': [\"{LOGPROBS}\"]"),

@@ -47,9 +47,10 @@ async def create_response(body: ResponseRequest, request: Request, models: Model
     chat = parse(body, previous, new)
 
     async def admit() -> tuple[Draft, Admission]:
-        model = await models.find(body.model)
+        tenant = tenant_of(request, body.user)
+        model = await models.find_for(chat, tenant, body.model, body.keep_alive)
         with field_names(**names(body)):
-            admitted = model.admit_chat(chat, tenant_of(request, body.user))
+            admitted = model.admit_chat(chat, tenant)
             admission = await unless_disconnected(request.receive, admitted)
         begun = response.begin(Head.new("resp_", model.name), body)
         return Draft(begun, [*previous, *new], admission.cells), admission
@@ -74,9 +75,9 @@ async def count_input_tokens(body: CountRequest, models: Models, kept: Own) -> R
     """Count the prompt that a request like this would have."""
     previous = await kept.conversation(body.previous_response_id)
     chat = parse_prompt(body, previous, parse_input(body.input, previous))
-    model = await models.find(body.model)
+    model = await models.find(body.model, body.keep_alive)
     with field_names(**names(body)):
-        return json_response(response.InputTokens(await model.count(chat)))
+        return json_response(response.InputTokens(len((await model.tokenize(chat)).ids)))
 
 
 @router.get("/v1/responses/{response_id}", responses=responses(ErrorEnvelope, response.Response))

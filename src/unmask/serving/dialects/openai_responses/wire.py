@@ -11,6 +11,8 @@ from unmask.serving.dialects.openai_responses.input_wire import Input
 from unmask.serving.dialects.openai_responses.text_format import Text
 from unmask.serving.dialects.openai_responses.tools import Choice, Tools
 from unmask.serving.extension import UnmaskOptions
+from unmask.serving.model_request import ModelRequest
+from unmask.serving.sampling_fields import SamplingFields
 from unmask.serving.stop import Stop
 from unmask.serving.wire import Only, WireModel
 
@@ -35,12 +37,12 @@ class StreamOptions(WireModel):
     include_obfuscation: Annotated[Any, Only(False)] = None
 
 
-class CountRequest(WireModel):
+class CountRequest(ModelRequest):
     """A body to be counted: what the prompt is made of. ``None`` is "not said"; ``Only`` fields pass with harmless
     values.
     """
 
-    foreign_names: ClassVar[dict[str, str]] = {
+    foreign_names: ClassVar[dict[str, str]] = ModelRequest.foreign_names | {
         "messages": "input",
         "system": "instructions",
         "response_format": "text.format",
@@ -53,7 +55,6 @@ class CountRequest(WireModel):
         "functions": "tools",
     }
 
-    model: str | None = None
     input: Input
     instructions: str | None = None
     previous_response_id: Annotated[str, Field(max_length=128)] | None = None
@@ -67,7 +68,7 @@ class CountRequest(WireModel):
     truncation: Annotated[Any, Only("disabled")] = None
 
 
-class ResponseRequest(CountRequest):
+class ResponseRequest(CountRequest, SamplingFields):
     """A body to be answered."""
 
     foreign_names: ClassVar[dict[str, str]] = CountRequest.foreign_names | {
@@ -76,6 +77,7 @@ class ResponseRequest(CountRequest):
         "max_new_tokens": "max_output_tokens",
         "num_predict": "max_output_tokens",
         "stop_sequences": "stop",
+        "repeat_penalty": "repetition_penalty",
         "logprobs": "include",
     }
 

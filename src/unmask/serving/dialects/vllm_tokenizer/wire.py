@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Any, ClassVar
 
 import msgspec
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from unmask.serving.dialects.openai_common.messages import Messages
+from unmask.serving.dialects.openai_common.template_variables import TemplateVariables
 from unmask.serving.wire import Only, WireModel
 
 
@@ -20,6 +21,7 @@ class TokenizeRequest(WireModel):
     prompt: str | None = None
     messages: Messages | None = None
     add_special_tokens: bool | None = None
+    chat_template_kwargs: TemplateVariables | None = None
     add_generation_prompt: Annotated[Any, Only(True)] = None
     return_token_strs: bool = False
 
@@ -28,7 +30,7 @@ class Tokens(msgspec.Struct, frozen=True):
     """The response of /tokenize."""
 
     count: int
-    max_model_len: int
+    max_model_len: int | None
     tokens: list[int]
     token_strs: list[str] | None
 
@@ -40,6 +42,14 @@ class DetokenizeRequest(WireModel):
 
     model: str | None = None
     tokens: Annotated[list[int], Field(fail_fast=True)]
+
+
+class InfoQuery(WireModel):
+    """The query of /tokenizer_info: whose tokenizer."""
+
+    model_config = ConfigDict(strict=False)
+
+    model: str | None = None
 
 
 class Text(msgspec.Struct, frozen=True):

@@ -1,11 +1,14 @@
-"""``keep_alive``: for how long clients would have a model stay without users."""
+"""``model`` and ``keep_alive``: which model a request is for, and for how long it shall stay without users."""
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
+from pydantic import AfterValidator
 from pydantic_core import PydanticCustomError
+
+from unmask.serving.wire import WireModel
 
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _CENTURY = 100 * 365.25 * 86400
@@ -20,6 +23,15 @@ def check_keep_alive(value: Any) -> Any:
     if value is None or number or text:
         return value
     raise PydanticCustomError("duration", 'it must be a number of seconds, or a duration such as "5m"')
+
+
+class ModelRequest(WireModel):
+    """A body that is for a model; None for the only one."""
+
+    foreign_names: ClassVar[dict[str, str]] = {"ttl": "keep_alive"}
+
+    model: str | None = None
+    keep_alive: Annotated[Any, AfterValidator(check_keep_alive)] = None
 
 
 def seconds(value: float | str) -> float | None:
