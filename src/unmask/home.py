@@ -13,3 +13,8 @@ def home() -> Path:
     data = os.environ.get("XDG_DATA_HOME", "")
     base = Path(data) if os.path.isabs(data) else Path(os.path.expanduser("~")) / ".local" / "share"
     return base / "unmask"
+
+
+def sessions_folder() -> Path:
+    """Where conversations of models that are not loaded are kept, if they are."""
+    return home() / "sessions"

@@ -88,6 +88,9 @@ class Metrics:
         self._rejections = Counter(
             "unmask_requests_rejected", "Requests that found no place.", ["reason"], registry=self._registry
         )
+        self._sessions = Counter(
+            "unmask_session_tokens", "Tokens kept on disk, and given back.", ["action"], registry=self._registry
+        )
         self._timeouts = Counter("unmask_timeouts", "Requests that time ended.", ["phase"], registry=self._registry)
         self._deadlines = Counter("unmask_deadlines", "Answers with a deadline.", ["met"], registry=self._registry)
         self._estimates = Histogram(
@@ -167,6 +170,10 @@ class Metrics:
         """An answer with a deadline is there, in time or not; None for one without."""
         if met is not None:
             self._deadlines.labels("true" if met else "false").inc()
+
+    def kept(self, action: str, tokens: int) -> None:
+        """So many tokens of conversations were "saved" to the session store, or "restored" from it."""
+        self._sessions.labels(action).inc(tokens)
 
     def rejected(self, reason: str) -> None:
         """A request was turned away before it could wait, for the ``reason`` of the error's code."""

@@ -65,9 +65,8 @@ def test_names_that_a_running_server_knows(tmp_path):
         assert proposed("unmask stop ", **there) == ["mine", "modest", "far"]
         assert proposed(f"unmask stop --url {server.url} --api-key sesame m") == ["mine", "modest"]
         assert proposed("unmask logs ", **there) == [], "none of them has a log of its own"
-        asked = urllib.request.Request(
-            f"{server.url}/v1/completions", b'{"model": "mine", "prompt": "a", "max_tokens": 1}'
-        )
+        body = b'{"model": "mine", "prompt": "a", "max_tokens": 1}'
+        asked = urllib.request.Request(f"{server.url}/v1/completions", body)
         for name, value in (("authorization", "Bearer sesame"), ("content-type", "application/json")):
             asked.add_header(name, value)
         asked.add_header("x-request-id", "mine-1")

@@ -17,6 +17,7 @@ from unmask.cli.checks import machine, packages, server
 from unmask.cli.checks.finding import Finding, worst
 from unmask.cli.checks.listener import process_at
 from unmask.cli.checks.variables import variables
+from unmask.session_store import SessionStore
 
 
 def checks(**variables: str) -> tuple[int, dict[str, list[dict[str, str]]]]:
@@ -139,6 +140,18 @@ def test_a_home_that_cannot_be_written(tmp_path, monkeypatch):
     monkeypatch.setenv("UNMASK_HOME", str(tmp_path))
     assert machine.own_folder() == [Finding("home", "ok", f"{tmp_path} can be written")]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_conversations_that_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("UNMASK_HOME", str(tmp_path))
+    assert machine.sessions() == []
+    store = SessionStore(tmp_path / "sessions", 10**6)
+    with store.draft("0" * 32, 0) as draft:
+        draft.path.write_bytes(bytes(2048))
+        draft.seal(float("inf"))
+    (found,) = machine.sessions()
+    assert (found.check, found.status) == ("sessions", "ok")
+    assert found.message == f"conversations take 2.0 KiB, in 1 files in {tmp_path / 'sessions'}"
 
 
 def test_a_variable_that_no_option_reads(monkeypatch):

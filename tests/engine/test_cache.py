@@ -26,7 +26,7 @@ def test_cached_keys_and_values_never_change(loop, rule):
         submit(loop, f"neighbour-{number}", PROMPT[: 10 + number], max_tokens=64, ignore_eos=True)
     loop.step()
     seen = 0
-    layers = loop._runner._cache.layers
+    layers = loop._runner.cache.layers
     kept = [layer[:0] for layer in layers]
     while (sequence := loop._scheduler.running.get("watched")) is not None:
         cached = sequence.denoiser.cached

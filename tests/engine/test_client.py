@@ -220,7 +220,8 @@ LONG_STEP = """
 import sys, time
 from unmask.engine import worker
 class Loop:
-    def __init__(self, options, progress):
+    sessions = None
+    def __init__(self, options, progress, place):
         self.models = {}
     def send(self, command):
         pass
@@ -262,7 +263,7 @@ async def test_requests_can_be_ended_for_a_reason(engine):
 HANGING_WORKER = """
 import sys, time
 from unmask.engine import worker
-def hang(options, progress):
+def hang(options, progress, place):
     print("loading", flush=True)
     time.sleep(60)
 worker.EngineLoop = hang

@@ -112,7 +112,7 @@ class MixedMachine(SchedulerMachine):
 
     @invariant()
     def the_prefix_cache_holds_what_it_keeps(self):
-        prefixes = self.scheduler._memory._prefixes
+        prefixes = self.scheduler._memory.prefixes
         kept = [page for unit in prefixes._units.values() for page in unit.pages]
         assert len(kept) == len(set(kept)) == sum(self.pages._kept)
         assert set(prefixes._users) == set(self.scheduler.running)

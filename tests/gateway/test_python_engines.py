@@ -16,12 +16,13 @@ from unmask.gateway.child import Child
 from unmask.gateway.engine import Engine
 from unmask.gateway.engine_plan import plan_for
 from unmask.gateway.engine_registry import Registry
+from unmask.gateway.llama_cpp import LlamaCppOptions
 
 _SERVE = """
     os.environ["LLAMA_API_KEY"] = secret
     if len(sys.argv) < 2 or "--trust-remote-code" in sys.argv:
         sys.exit(2)
-    print("options:", " ".join(option for option in sys.argv[1:] if option != secret), flush=True)
+    print("options:", " ".join(option for option in sys.argv[1:] if secret not in option), flush=True)
     print("The server is fired up and ready to roll!", flush=True)
     from tests.gateway import fake_engine
     fake_engine.serve(argparse.Namespace(port=options.port, loading=0.3, unable=False, mute=False))
@@ -47,6 +48,7 @@ if __name__ == "__main__":
     options = parser.parse_args()
     secret = os.environ["VLLM_API_KEY"]
 {_SERVE}"""
+MORE = LlamaCppOptions(more=("--seed", "1"))
 MODULES = {"sglang": ("launch_server.py", SGLANG), "vllm": ("entrypoints/openai/api_server.py", VLLM)}
 
 
@@ -71,7 +73,9 @@ def mine(kind: str):
 @pytest.mark.parametrize(("kind", "flag"), [("sglang", "--context-length"), ("vllm", "--max-model-len")])
 def test_what_is_said_of_a_model_comes_before_its_address(tmp_path, kind, flag):
     there = registered(kind, tmp_path / "python")
-    plan = plan_for(mine(kind), there, tmp_path, "m", "autoregressive", context=512, more=("--seed", "1"))
+    plan = plan_for(
+        mine(kind), there, tmp_path, "m", "autoregressive", LlamaCppOptions(more=("--seed", "1")), context=512
+    )
     assert list(plan.command(8))[-8:] == [flag, "512", "--seed", "1", "--host", "127.0.0.1", "--port", "8"]
     assert flag not in plan_for(mine(kind), there, tmp_path, "m", "autoregressive").command(8)
 

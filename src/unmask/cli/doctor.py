@@ -44,6 +44,7 @@ def _all(known: list[str]) -> list[Finding]:
         machine.cores,
         machine.disks,
         machine.own_folder,
+        machine.sessions,
         machine.processes,
         machine.loopback,
         server.lanes,

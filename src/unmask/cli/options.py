@@ -136,6 +136,29 @@ ResponseCache = Annotated[
         help="Keep answers in so many MiB, for the same request again; 0 keeps none.",
     ),
 ]
+
+
+def _bytes(text: str) -> int:
+    from pydantic_core import PydanticCustomError
+
+    from unmask.gateway.config.amounts import size
+
+    text = str(text).strip()
+    try:
+        return size(int(text) if text.isdecimal() and len(text) < 20 else text) or 0
+    except PydanticCustomError:
+        raise typer.BadParameter(f"'{text}' is no size, like 4GiB.") from None
+
+
+SessionStore = Annotated[
+    int | None,
+    typer.Option(
+        envvar="UNMASK_SESSION_STORE",
+        metavar="SIZE",
+        parser=_bytes,
+        help="Keep conversations of models that are unloaded in so many bytes of disk (4GiB); 0 keeps none.",
+    ),
+]
 Canary = Annotated[
     bool, typer.Option("--canary", envvar="UNMASK_CANARY", help="Ask the model a few things before it is served.")
 ]

@@ -60,6 +60,7 @@ def serve(
     request_timeout: options.RequestTimeout = 0,
     store: options.Store = None,
     response_cache: options.ResponseCache = 0,
+    session_store: options.SessionStore = None,
     canary: options.Canary = False,
     service_class: options.ServiceClasses = [],  # noqa: B006
     max_rows: options.MaxRows = 4096,
@@ -125,6 +126,7 @@ def serve(
         store=store,
         response_cache=response_cache << 20,
         canary=canary,
+        session_store=session_store,
     )
     announce = partial(_announce, secured=api_key is not None or keys is not None)
     try:

@@ -21,9 +21,11 @@ from unmask.engine.lookahead import Lookahead, by_request
 from unmask.engine.memory import KeyValueMemory
 from unmask.engine.options import EngineOptions
 from unmask.engine.pages import PAGE_TOKENS, PageLedger
+from unmask.engine.prefix_sessions import PrefixSessions, file_marks, prefixes_key
 from unmask.engine.runner import Commit, Runner
 from unmask.engine.scheduler import Scheduler, Span
 from unmask.engine.sequence import Sequence
+from unmask.engine.session_place import SessionPlace
 from unmask.engine.step_log import StepLog, check_step_log
 from unmask.engine.step_meter import StepWatch
 from unmask.engine.step_records import Origin
@@ -39,14 +41,20 @@ _NOT_FINITE_HINT = "Its weights may be damaged; in float16 numbers may grow too 
 
 
 class EngineLoop:
-    """One model and the requests it is working on. ``send`` may be called from any thread, the rest from one."""
+    """One model and the requests it is working on. ``send`` may be called from any thread, the rest from one.
 
-    def __init__(self, options: EngineOptions, progress: Progress = lambda share: None) -> None:
+    ``sessions`` keep its prefixes at ``place``, if there is one, unless the model's files have changed as it was read.
+    """
+
+    def __init__(
+        self, options: EngineOptions, progress: Progress = lambda share: None, place: SessionPlace | None = None
+    ) -> None:
         if options.threads:
             torch.set_num_threads(options.threads)
         if options.step_log is not None:
             check_step_log(options.step_log)
         checkpoint = open_checkpoint(options.model)
+        marks = None if place is None else file_marks(checkpoint, options)
         model = load_model(
             checkpoint,
             adapter=options.adapter,
@@ -80,6 +88,10 @@ class EngineLoop:
         self._scheduler = Scheduler(options.max_running, options.max_rows, self._memory, options.service_classes)
         self._estimates = LevelEstimator()
         self._lookahead = Lookahead(self._runner, self._memory, options.draft_rows)
+        self.sessions: PrefixSessions | None = None
+        if place and marks and options.prefix_cache and file_marks(checkpoint, options) == marks:
+            key = prefixes_key(marks, options, model)
+            self.sessions = PrefixSessions(place, key, self._memory.prefixes, self._runner.cache)
         self._inbox: queue.SimpleQueue[wire.Command] = queue.SimpleQueue()
         self._stopping = False
         self._watch = StepWatch() if options.step_log is None else StepLog(options.step_log, self.origin)

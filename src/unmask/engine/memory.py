@@ -9,11 +9,13 @@ from unmask.engine.sequence import Sequence
 
 
 class KeyValueMemory:
-    """The pages of one engine. A request begins with those that others have filled with the same final tokens."""
+    """The pages of one engine, and the ``prefixes`` that they hold. A request begins with those that others have filled
+    with the same final tokens.
+    """
 
     def __init__(self, ledger: PageLedger) -> None:
         self.ledger = ledger
-        self._prefixes = PrefixCache(ledger)
+        self.prefixes = PrefixCache(ledger)
 
     @property
     def total(self) -> int:
@@ -22,11 +24,11 @@ class KeyValueMemory:
 
     def awaited(self, sequence: Sequence) -> bool:
         """Whether a running request is just computing what ``sequence`` begins with."""
-        return self._prefixes.awaited(sequence)
+        return self.prefixes.awaited(sequence)
 
     def admit(self, sequence: Sequence, spare: int, now: float) -> bool:
         """Let ``sequence`` run with the pages of its first forward; False unless ``spare`` pages are left besides."""
-        units = self._prefixes.known(sequence)
+        units = self.prefixes.known(sequence)
         # A known page that is copied is held besides the request's own. Where nobody else runs, that must not be what
         # is one too many, for no page would ever come free.
         if not self._admit_behind(units, sequence, spare, now):
@@ -53,12 +55,12 @@ class KeyValueMemory:
             copies=[PageCopy(page, own[0][0]) for page in known[whole : pages_for(cached)]],
         )
         sequence.admit(held, cached, now)
-        self._prefixes.join(sequence, units)
+        self.prefixes.join(sequence, units)
         return True
 
     def grow(self, sequence: Sequence) -> bool:
         """The pages that the next forward of ``sequence`` needs besides; False if there is no room."""
-        self._prefixes.offer(sequence)
+        self.prefixes.offer(sequence)
         held = sequence.held
         missing = pages_for(sequence.denoiser.coming_end) - len(held.pages[0])
         if missing <= 0:
@@ -71,8 +73,8 @@ class KeyValueMemory:
 
     def release(self, sequence: Sequence) -> None:
         """Take all pages from ``sequence``; those that the prefix cache keeps are not lost."""
-        self._prefixes.offer(sequence)
-        self._prefixes.leave(sequence)
+        self.prefixes.offer(sequence)
+        self.prefixes.leave(sequence)
         held, sequence.held = sequence.held, HeldPages([])
         for pages in held.pages:
             self.ledger.give_up_claim(pages[-1], pages_for(sequence.canvas.length) - len(pages))
@@ -87,6 +89,6 @@ class KeyValueMemory:
         if count > self.ledger.free + self.ledger.idle:
             return False
         while self.ledger.free < count:
-            if not self._prefixes.drop_oldest():
+            if not self.prefixes.drop_oldest():
                 return False
         return True

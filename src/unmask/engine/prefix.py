@@ -8,14 +8,15 @@ hash of them, which may collide). A unit that nobody uses stays until its pages 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import lcm
 
 from unmask.engine.pages import PAGE_TOKENS, PageLedger, pages_for
 from unmask.engine.sequence import Sequence
 
-Key = tuple[Hashable, bytes]
+Namespace = tuple[int | None, int]  # the number of the adapter, and the length of a block
+Key = tuple["Unit | Namespace", bytes]
 
 _WORTH_WAITING = 64  # tokens; fewer are computed again rather than waited for
 
@@ -27,6 +28,14 @@ class Unit:
     key: Key
     length: int
     pages: list[int]
+
+    @property
+    def namespace(self) -> Namespace:
+        """That of its chain."""
+        before = self.key[0]
+        while isinstance(before, Unit):
+            before = before.key[0]
+        return before
 
 
 @dataclass(slots=True)
@@ -86,7 +95,7 @@ class PrefixCache:
         """``sequence`` runs no more."""
         user = self._users.pop(sequence.request_id)
         self._retract(user)
-        self._touch(user.units)
+        self.touch(user.units)
 
     def drop_oldest(self) -> bool:
         """Free the least recently used unit that nobody uses; whether there was one."""
@@ -96,6 +105,37 @@ class PrefixCache:
                 self._ledger.drop(unit.pages)
                 return True
         return False
+
+    def touch(self, units: list[Unit]) -> None:
+        """``units`` were used last, the first of them after the others: of a chain the end is forgotten first."""
+        for unit in reversed(units):
+            self._units.move_to_end(unit.key)
+
+    def recent(self) -> list[Unit]:
+        """All units, those that were used last first, but none before the one that it follows."""
+        found: dict[Unit, None] = {}
+        for unit in reversed(self._units.values()):
+            chain: list[Unit] = []
+            one: Unit | Namespace = unit
+            while isinstance(one, Unit) and one not in found:
+                chain.append(one)
+                one = one.key[0]
+            found |= dict.fromkeys(reversed(chain))
+        return list(found)
+
+    def adopt(self, key: Key, length: int, fill: Callable[[list[int]], None]) -> Unit | None:
+        """A unit that nobody uses yet, with pages of its own, which ``fill`` fills; None if there are too few free."""
+        count = pages_for(length)
+        if key in self._units or count > self._ledger.free:
+            return None
+        pages = self._ledger.take(count, count)
+        try:
+            fill(pages)
+            self._ledger.keep(pages)
+            unit = self._units[key] = Unit(key, length, pages)
+        finally:
+            self._ledger.give_back(pages)
+        return unit
 
     def _announce(self, sequence: Sequence, user: _User) -> None:
         self._retract(user)
@@ -107,11 +147,6 @@ class PrefixCache:
         if user.coming is not None:
             self._coming.discard(user.coming)
 
-    def _touch(self, units: list[Unit]) -> None:
-        """The end of a chain is forgotten before its beginning."""
-        for unit in reversed(units):
-            self._units.move_to_end(unit.key)
-
 
 def _next_key(sequence: Sequence, units: list[Unit]) -> Key | None:
     """What follows ``units`` in ``sequence``; None if there is no further unit of final tokens."""
@@ -120,7 +155,7 @@ def _next_key(sequence: Sequence, units: list[Unit]) -> Key | None:
 
 
 def _key(sequence: Sequence, units: list[Unit], span: slice) -> Key:
-    namespace = sequence.adapter, sequence.params.block_length
+    namespace: Namespace = sequence.adapter, sequence.params.block_length
     return (units[-1] if units else namespace, sequence.canvas.tokens[span].tobytes())
 
 

@@ -8,12 +8,16 @@ import socket
 import subprocess
 import sys
 import traceback
+from collections.abc import Callable
 
 from unmask.engine import wire
 from unmask.engine.client import EngineClient, Progress
 from unmask.engine.options import EngineOptions
+from unmask.engine.session_place import SAVE_SECONDS, SessionPlace
 from unmask.errors import EngineUnavailableError, UnmaskError
 from unmask.events import StepReport
+
+SessionListener = Callable[[wire.Session], None]
 
 _END_SECONDS = 1.0  # what the running step gets to end when the engine is closed
 _GONE = "The engine process has died or can no longer be heard; see the server's log."
@@ -23,25 +27,40 @@ class ProcessEngine(EngineClient):
     """The engine in its own process: this process never runs a forward. Start it with ``launch``."""
 
     def __init__(
-        self, process: subprocess.Popen[bytes], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        process: subprocess.Popen[bytes],
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        on_session: SessionListener | None = None,
     ) -> None:
         super().__init__()
+        self._on_session = on_session
         self._process, self._reader, self._writer = process, reader, writer
         self._reading: asyncio.Task[None] | None = None
 
     @classmethod
-    async def launch(cls, options: EngineOptions, progress: Progress = lambda share: None) -> ProcessEngine:
-        """Start the process and wait until the model is loaded. Raises the ``UnmaskError`` that loading met."""
+    async def launch(
+        cls,
+        options: EngineOptions,
+        progress: Progress = lambda share: None,
+        place: SessionPlace | None = None,
+        on_session: SessionListener = lambda session: None,
+    ) -> ProcessEngine:
+        """Start the process and wait until the model is loaded. Raises the ``UnmaskError`` that loading met.
+
+        At ``place`` the engine finds what it had in a life before, and leaves what it has; ``on_session`` is told.
+        """
         ours, theirs = socket.socketpair()
         process = subprocess.Popen(
             [sys.executable, "-m", "unmask.engine.worker", str(theirs.fileno())],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
-            env=os.environ | options.as_environment(),
+            env=os.environ | options.as_environment() | ({} if place is None else place.as_environment()),
             start_new_session=True,  # Ctrl-C reaches the server, which then stops its engine in order
         )
         theirs.close()
-        self = cls(process, *await asyncio.open_unix_connection(sock=ours))
+        connection = await asyncio.open_unix_connection(sock=ours)
+        self = cls(process, *connection, None if place is None else on_session)
         try:
             await self._await_ready(progress)
         except BaseException:
@@ -55,6 +74,8 @@ class ProcessEngine(EngineClient):
         while (message := await self._receive()) is not None:
             if isinstance(message, wire.Loading):
                 progress(message.share)
+            elif isinstance(message, wire.Session):
+                self._tell(message)
             elif isinstance(message, wire.Ready):
                 self.models = {model.adapter: model for model in message.models}
                 return
@@ -78,10 +99,16 @@ class ProcessEngine(EngineClient):
             while (message := await self._receive()) is not None:
                 if isinstance(message, StepReport):
                     self._deliver(message)
+                elif isinstance(message, wire.Session):
+                    self._tell(message)
         except Exception:
             traceback.print_exc()
         finally:
             self._fail_all(EngineUnavailableError(_GONE))
+
+    def _tell(self, session: wire.Session) -> None:
+        if self._on_session is not None:
+            self._on_session(session)
 
     @property
     def alive(self) -> bool:
@@ -107,11 +134,14 @@ class ProcessEngine(EngineClient):
             or EngineUnavailableError("The engine was stopped.", hint="Ask again: a server loads the model anew.")
         )
         self._send(wire.Shutdown())
-        self._writer.close()
+        keeps = self._on_session is not None and self._reading is not None
+        if not keeps:  # else it has something to say yet
+            self._writer.close()
         try:
-            await asyncio.to_thread(self._process.wait, _END_SECONDS)
+            await asyncio.to_thread(self._process.wait, _END_SECONDS + (SAVE_SECONDS if keeps else 0))
         except subprocess.TimeoutExpired:
             self._process.kill()
             await asyncio.to_thread(self._process.wait)
         if self._reading is not None:
             await self._reading
+        self._writer.close()

@@ -40,12 +40,12 @@ class Commit:
 
 
 class Runner:
-    """Owns the model and the key/value cache; everything it is told about a step is in the spans."""
+    """Owns the model and the key/value ``cache``; everything it is told about a step is in the spans."""
 
     def __init__(self, model: Model, pages: int) -> None:
         self.model = model
         self._renoises = model.spec.denoiser == "renoise"
-        self._cache = model.new_cache(pages * PAGE_TOKENS)
+        self.cache = model.new_cache(pages * PAGE_TOKENS)
         self._end_ids = torch.tensor(model.spec.end_ids, dtype=torch.int64, device=model.device)
         self._most_rows = max(1, _LOGITS_BYTES // (model.spec.shape.vocab * 4))
         self._left_rows = LeftRows(model, pages) if model.spec.shifted else None
@@ -61,7 +61,7 @@ class Runner:
         plan = CommitPlan(layout, open_, device) if len(open_.rows) else None
 
         self._copy_pages(spans)
-        hidden = self.model.forward(step, self._cache)
+        hidden = self.model.forward(step, self.cache)
         if self._left_rows is not None:
             hidden = self._left_rows.append_to(hidden, layout)
         if plan is None:  # nothing but pieces of prefills
@@ -87,7 +87,7 @@ class Runner:
             own, drafted = (s.held.slots(unconditional) for s in (sequence, draft.sequence))
             positions = draft.window.positions[draft.window.positions < len(own)]
             slots = np.stack([drafted[positions], own[positions]])
-            self._cache.copy(*torch.from_numpy(slots).to(self.model.device))
+            self.cache.copy(*torch.from_numpy(slots).to(self.model.device))
             if self._left_rows is not None:
                 self._left_rows.adopt(draft, sequence, unconditional)
 
@@ -96,7 +96,7 @@ class Runner:
         if copies:
             slots = torch.tensor(copies)[:, :, None] * PAGE_TOKENS + torch.arange(PAGE_TOKENS)
             sources, targets = slots.transpose(0, 1).flatten(1).to(self.model.device)
-            self._cache.copy(sources, targets)
+            self.cache.copy(sources, targets)
 
     def _propose(
         self, parts: list[Part], count: int, hidden: Tensor, step: StepContext, told: StepLogprobs
@@ -112,7 +112,7 @@ class Runner:
             if part.temperature is not None:
                 logits = logits / part.temperature
             if isinstance(self.model, SelfConditionedModel):
-                self.model.remember(self._cache, step.write_slots[part.rows], logits)
+                self.model.remember(self.cache, step.write_slots[part.rows], logits)
             how = (mask_id, part.scoring, part.ends, part.sampling, part.chances, part.decided, part.recall)
             if part.stretch is None:
                 of_part = propose(logits, *how)

@@ -52,8 +52,18 @@ class LoadFailed(msgspec.Struct, array_like=True, tag="failed"):
     hint: str
 
 
+class Session(msgspec.Struct, array_like=True, tag="session"):
+    """So many tokens of conversations were "saved" to the session store, or "restored" from it. ``reason``: why it was
+    not all of them; "" if it was.
+    """
+
+    action: str
+    tokens: int = 0
+    reason: str = ""
+
+
 Command = Submit | Cancel | Shutdown
-Message = Loading | Ready | LoadFailed | StepReport
+Message = Loading | Ready | LoadFailed | Session | StepReport
 
 _encoder = msgspec.msgpack.Encoder()
 _command_decoder: msgspec.msgpack.Decoder[Command] = msgspec.msgpack.Decoder(Command)

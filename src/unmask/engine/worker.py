@@ -18,6 +18,7 @@ from typing import NoReturn
 from unmask.engine import wire
 from unmask.engine.loop import EngineLoop
 from unmask.engine.options import EngineOptions
+from unmask.engine.session_place import SAVE_SECONDS, SessionPlace
 from unmask.errors import UnmaskError
 from unmask.events import StepReport
 
@@ -48,10 +49,13 @@ def _serve(connection: socket.socket, reader: Reader) -> int:
 
     try:
         options = EngineOptions.from_environment()
-        loop = reader.loop = EngineLoop(replace(options, threads=options.threads or default_threads()), progress)
+        options = replace(options, threads=options.threads or default_threads())
+        loop = reader.loop = EngineLoop(options, progress, SessionPlace.from_environment())
     except UnmaskError as error:
         connection.sendall(wire.pack(wire.LoadFailed(error.code, error.message, error.hint)))
         return 1
+    if loop.sessions is not None:
+        connection.sendall(wire.pack(loop.sessions.restore()))
     connection.sendall(wire.pack(wire.Ready(list(loop.models.values()))))
 
     def publish(report: StepReport) -> None:
@@ -59,6 +63,8 @@ def _serve(connection: socket.socket, reader: Reader) -> int:
         connection.sendall(wire.pack(report))
 
     loop.run(publish)
+    if loop.sessions is not None and reader.told:
+        connection.sendall(wire.pack(loop.sessions.save()))
     return 0
 
 
@@ -72,12 +78,13 @@ class Reader(threading.Thread):
 
     Until then a parent has nothing to say: the end of the stream is all that can come, and it ends the process at
     once, however long the loading would go on or hang. Later it shuts the loop down, and ends the process if a step
-    goes on for ``_END_SECONDS``.
+    goes on for ``_END_SECONDS``, and what is kept for ``SAVE_SECONDS``. ``told``: the parent has said that it is over.
     """
 
     def __init__(self, connection: socket.socket) -> None:
         super().__init__(name="unmask-reader", daemon=True)
         self.loop: EngineLoop | None = None
+        self.told = False
         self._connection = connection
         self._stopping = threading.Event()
 
@@ -89,8 +96,14 @@ class Reader(threading.Thread):
         finally:  # whatever ended the reading: an engine that nobody can reach must not live on
             if self.loop is not None:
                 self.loop.send(wire.Shutdown())
-            if not self._stopping.wait(0 if self.loop is None else _END_SECONDS):
+            if not self._stopping.wait(self._patience):
                 os._exit(1)
+
+    @property
+    def _patience(self) -> float:
+        if self.loop is None:
+            return 0
+        return _END_SECONDS + (SAVE_SECONDS if self.told and self.loop.sessions is not None else 0)
 
     def _read(self) -> None:
         stream = self._connection.makefile("rb")
@@ -99,7 +112,9 @@ class Reader(threading.Thread):
             body = stream.read(size)
             if self.loop is None or len(body) < size:
                 return
-            self.loop.send(wire.unpack_command(body))
+            command = wire.unpack_command(body)
+            self.told = self.told or isinstance(command, wire.Shutdown)
+            self.loop.send(command)
 
     def stop(self) -> None:
         """End the reading and wait for it: a thread that still reads can abort the interpreter's shutdown."""

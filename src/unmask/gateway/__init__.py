@@ -6,7 +6,8 @@
 Of a child process: ``plan`` says what to start, ``ports`` where, ``process`` starts it under a ``keeper``,
 ``readiness`` asks whether it answers, ``child_log`` and ``log_file`` keep what it says, ``telling`` makes an error of
 that, and ``child`` holds all of it together. ``run_directory`` cleans up after a gateway that was killed. ``llama_cpp``
-plans how llama.cpp is started, be it a program or ``xllamacpp_server``.
+plans how llama.cpp is started, be it a program or ``xllamacpp_server``, and ``slot_sessions`` keeps what it has
+computed from one life of a model to the next.
 
 ``residency`` decides which models are in memory, with ``room`` and ``breaker``; ``supervisor`` brings that to life.
 ``config`` is the file that says which models there are, and on which terms.

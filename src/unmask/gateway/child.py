@@ -48,6 +48,12 @@ class Child:
         Raises ``ModelLoadTimeoutError`` after ``plan.start_seconds``, ``PortBusyError`` if other programs take one port
         after the other, ``ModelLoadFailedError``, or what else the child's words stand for.
         """
+        while not await (self := await cls._start_somewhere(plan, directory))._restore():
+            await self.close(0)  # what it was given to remember was too much for it: another one, without that
+        return self
+
+    @classmethod
+    async def _start_somewhere(cls, plan: ChildPlan, directory: RunDirectory) -> Child:
         for _ in range(_PORTS - 1):
             try:
                 return await cls._start(plan, directory)
@@ -86,6 +92,16 @@ class Child:
         finally:
             os.close(sink)
         return cls(plan, f"http://{LOOPBACK}:{port}", secret, process, log, directory.add(plan.name, process))
+
+    async def _restore(self) -> bool:
+        """Give it what was kept of a life before; whether it lives on."""
+        if self.plan.sessions is None:
+            return True
+        try:
+            return await self.plan.sessions.restore(self.url, self.secret)
+        except BaseException:  # given up at this very moment
+            await self.close(0)
+            raise
 
     async def _await_ready(self) -> None:
         """Raises the error that makes it useless to wait any longer."""
@@ -147,7 +163,14 @@ class Child:
         return explain_end(status, self.plan.name, kind, self._log.clues.best(), self.telling_line())
 
     async def close(self, grace: float = GRACE_SECONDS) -> None:
-        """Ask the process to end, and kill after ``grace`` seconds what is left of it and of all that it started."""
+        """Ask the process to end, and kill after ``grace`` seconds what is left of it and of all that it started.
+
+        Before it is asked, what it knows is kept, if that is wanted; not if it is to be killed at once.
+        """
+        sessions = self.plan.sessions
+        ready = self.load_seconds is not None and self.status is None
+        if sessions is not None and ready and grace and not await sessions.save(self.url, self.secret):
+            grace = 0
         await self._process.end(grace)
         await asyncio.to_thread(self._log.close, _LOG_SECONDS)
         if self._record is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from unmask.checkpoints.paradigm import Paradigm
@@ -24,10 +23,9 @@ def plan_for(
     options: LlamaCppOptions = DEFAULTS,
     *,
     context: int | None = None,
-    more: Sequence[str] = (),
 ) -> ChildPlan:
-    """Serve ``model`` under ``name`` as a child of ``lane``'s kind. ``options`` are llama.cpp's, ``context`` is for the
-    others. ``more``: further words of the command line, for lanes that take them.
+    """Serve ``model`` under ``name`` as a child of ``lane``'s kind. ``options`` are llama.cpp's, but for ``more``,
+    which is for all; ``context`` is for the others.
 
     Raises ``UnknownLaneError`` if the engine was removed meanwhile, ``NotServedError`` for lanes that are no children.
     """
@@ -38,11 +36,11 @@ def plan_for(
         raise UnknownLaneError(f"There is no engine '{lane.name}' any more.", hint="'unmask engine list' names them.")
     program = Path(engine.program)
     if engine.kind == "sglang":
-        return sglang_plan(program, model, name, paradigm, context=context, more=more)
+        return sglang_plan(program, model, name, paradigm, context=context, more=options.more)
     if engine.kind == "vllm":
-        return vllm_plan(program, model, name, context=context, more=more)
+        return vllm_plan(program, model, name, context=context, more=options.more)
     if engine.kind == "logits_worker":
         raise NotServedError(f"The engine '{lane.name}' gives logits, and is no server that could be a child.")
     if paradigm == "diffusion":
-        return diffusion_server_plan(program, model, name, options.start_seconds, more)
-    return llama_server_plan(program, model, name, options, more)
+        return diffusion_server_plan(program, model, name, options.start_seconds, options.more)
+    return llama_server_plan(program, model, name, options)

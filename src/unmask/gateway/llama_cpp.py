@@ -24,7 +24,8 @@ class LlamaCppOptions:
     ``context``: tokens of one request, prompt and answer together. ``slots``: requests that run at once; each has a
     context of its own. ``threads``: 0 takes as many as there are cores. ``gpu_layers``: None leaves them to llama.cpp.
     ``prompt_cache_mib``: what may be kept of prompts that are over, outside of the slots. ``start_seconds``: how long
-    the model may take to load.
+    the model may take to load. ``sessions``: the folder in which llama.cpp may write down what its slots hold, and find
+    it; None for nowhere. ``more``: further words of the command line, for a ``llama-server``.
     """
 
     context: int = 4096
@@ -33,6 +34,8 @@ class LlamaCppOptions:
     gpu_layers: int | None = None
     prompt_cache_mib: int = 256
     start_seconds: float = 180.0
+    sessions: Path | None = None
+    more: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         least = {"context": 1, "slots": 1, "threads": 0, "gpu_layers": 0, "prompt_cache_mib": 0}
@@ -63,21 +66,16 @@ def xllamacpp_plan(model: Path, name: str, options: LlamaCppOptions = DEFAULTS) 
     return _plan([sys.executable, "-m", _SERVER], model, name, options)
 
 
-def llama_server_plan(
-    program: Path, model: Path, name: str, options: LlamaCppOptions = DEFAULTS, more: Sequence[str] = ()
-) -> ChildPlan:
-    """Serve the file ``model`` with the ``llama-server`` at ``program``, of whatever version.
-
-    ``more``: further words of its command line.
-    """
-    return _plan([str(program)], model, name, options, more)
+def llama_server_plan(program: Path, model: Path, name: str, options: LlamaCppOptions = DEFAULTS) -> ChildPlan:
+    """Serve the file ``model`` with the ``llama-server`` at ``program``, of whatever version."""
+    return _plan([str(program)], model, name, options)
 
 
 def diffusion_server_plan(
     program: Path, model: Path, name: str, start_seconds: float = 180.0, more: Sequence[str] = ()
 ) -> ChildPlan:
     """Serve the file ``model`` with a server of llama.cpp for diffusion (its pull request 24427), which serves one
-    request at a time and takes few options. It could not be run here.
+    request at a time and takes few options; ``more`` are further words of its command line. It could not be run here.
     """
     arguments = [str(program), "-m", os.path.abspath(model), *more, "--host", LOOPBACK]
     return ChildPlan(
@@ -89,20 +87,21 @@ def diffusion_server_plan(
     )
 
 
-def _plan(program: list[str], model: Path, name: str, options: LlamaCppOptions, more: Sequence[str] = ()) -> ChildPlan:
-    arguments = [*program, "--model", os.path.abspath(model), "--alias", name, *_arguments(options), *more]
-    arguments += ["--host", LOOPBACK]
+def _plan(program: list[str], model: Path, name: str, options: LlamaCppOptions) -> ChildPlan:
+    line = [*program, "--model", os.path.abspath(model), "--alias", name, *arguments(options), "--host", LOOPBACK]
+    if options.sessions is not None:
+        line += ["--slot-save-path", f"{options.sessions}{os.sep}"]
     return ChildPlan(
         name=name,
-        command=lambda port: [*arguments, "--port", str(port)],
+        command=lambda port: [*line, "--port", str(port)],
         probe=Probe(body={"model": name, "prompt": "Hello", "max_tokens": 1}),
         environment=_environment(options),
         start_seconds=options.start_seconds,
     )
 
 
-def _arguments(options: LlamaCppOptions) -> list[str]:
-    """Options of ``llama-server``, which our own server takes too."""
+def arguments(options: LlamaCppOptions) -> list[str]:
+    """Options of ``llama-server``, which our own server takes too: those that say how it computes."""
     numbers = {
         "--ctx-size": options.context * options.slots,  # which llama.cpp shares out among its slots
         "--parallel": options.slots,
@@ -111,7 +110,7 @@ def _arguments(options: LlamaCppOptions) -> list[str]:
     }
     if options.gpu_layers is not None:
         numbers["--gpu-layers"] = options.gpu_layers
-    return [word for option, number in numbers.items() for word in (option, str(number))]
+    return [*(word for option, number in numbers.items() for word in (option, str(number))), *options.more]
 
 
 def _environment(options: LlamaCppOptions) -> Mapping[str, str]:

@@ -6,14 +6,13 @@ import hashlib
 import os
 import re
 import signal
-import stat
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
-from unmask.errors import InvalidValueError
 from unmask.gateway.process import KeptProcess
+from unmask.private_folder import private_folder
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -65,13 +64,7 @@ class RunDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            found = path.stat()
-        except OSError as error:
-            raise _unusable(path, error.strerror or str(error)) from None
-        if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & (stat.S_IWGRP | stat.S_IWOTH):
-            raise _unusable(path, "others may write there")
+        private_folder(path, "running engines")
 
     def log_path(self, name: str) -> Path:
         """Where the log of the model ``name`` goes."""
@@ -120,9 +113,3 @@ def _kill(record: Record) -> bool:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(one.pid, signal.SIGKILL)
     return bool(living)
-
-
-def _unusable(path: Path, why: str) -> InvalidValueError:
-    return InvalidValueError(
-        f"The folder {path} cannot be used for running engines: {why}.", hint="Choose another one, or mend its rights."
-    )

@@ -37,6 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     for option in ("--port", "--ctx-size", "--parallel", "--threads", "--threads-batch"):
         parser.add_argument(option, type=int, required=True)
     parser.add_argument("--gpu-layers", type=int, default=-1)
+    parser.add_argument("--slot-save-path", default="")
     return parser
 
 
@@ -53,6 +54,7 @@ def _params(arguments: argparse.Namespace) -> xllamacpp.CommonParams:
     params.cpuparams.n_threads = arguments.threads
     params.cpuparams_batch.n_threads = arguments.threads_batch
     params.cache_ram_mib = int(os.environ["LLAMA_ARG_CACHE_RAM"])
+    params.slot_save_path = arguments.slot_save_path
     params.ui = False
     return params
 

@@ -7,11 +7,15 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import structlog
+
 from unmask.checkpoints.directory import Checkpoint
 from unmask.checkpoints.prompts import PromptEncoder
 from unmask.engine.footprint import engine_bytes
 from unmask.engine.options import EngineOptions
 from unmask.engine.process import ProcessEngine
+from unmask.engine.session_place import SessionPlace
+from unmask.engine.wire import Session
 from unmask.errors import ModelLoadTimeoutError
 from unmask.gateway.config.wanted import NOTHING_SAID
 from unmask.gateway.supervisor import Progress
@@ -27,9 +31,13 @@ from unmask.serving.listing import Listing
 from unmask.serving.resident import LoadedModel, NativeResident
 from unmask.terms import NO_TIMEOUTS, Timeouts
 
+_log = structlog.get_logger()
+
 
 class NativeEntry(Entry):
-    """Loaded in an engine process of its own, within ``load_seconds``; None takes what it takes."""
+    """Loaded in an engine process of its own, within ``load_seconds``; None takes what it takes. ``place``: where that
+    finds what it had in a life before, and leaves what it has; None is nowhere.
+    """
 
     def __init__(
         self,
@@ -45,6 +53,7 @@ class NativeEntry(Entry):
         defaults: GenerationParams = NOTHING_SAID,
         aliases: Sequence[str] = (),
         canary: bool = False,
+        place: SessionPlace | None = None,
     ) -> None:
         """Raises what ``describe`` raises, and ``InvalidValueError`` for a context beyond the model's."""
         spec = describe(checkpoint, attention=options.attention, adapted=options.adapter is not None)
@@ -59,6 +68,7 @@ class NativeEntry(Entry):
             files=_files(options, checkpoint),
         )
         self._options = options
+        self._place = place
         self._capacity = options.max_running + max_waiting
         self._timeouts = timeouts
         self._load_seconds = load_seconds
@@ -77,7 +87,7 @@ class NativeEntry(Entry):
 
     async def _launch(self, progress: Progress) -> LoadedModel:
         begun = time.monotonic()
-        engine = await ProcessEngine.launch(self._options, progress)
+        engine = await ProcessEngine.launch(self._options, progress, self._place, self._note)
         try:
             prompts = await asyncio.to_thread(PromptEncoder, self._options.model, engine.model)
             self.metrics.loaded(time.monotonic() - begun, lambda: engine.stats)
@@ -93,6 +103,11 @@ class NativeEntry(Entry):
             await engine.close()
             raise
         return NativeResident(engine, loaded, self.defaults)
+
+    def _note(self, session: Session) -> None:
+        if session.reason:
+            _log.warning(f"session not {session.action}", model=self.name, reason=session.reason)
+        self.metrics.kept(session.action, session.tokens)
 
 
 def _files(options: EngineOptions, checkpoint: Checkpoint) -> list[Path]:

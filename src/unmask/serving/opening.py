@@ -14,6 +14,7 @@ from unmask.checkpoints.directory import find_checkpoint
 from unmask.checkpoints.gguf_split import shards
 from unmask.engine.free_memory import host_bytes
 from unmask.engine.options import EngineOptions
+from unmask.engine.session_place import SessionPlace
 from unmask.errors import InvalidValueError, UnmaskError
 from unmask.gateway.child import Child
 from unmask.gateway.config.appraisal import Appraisal, appraise
@@ -32,8 +33,9 @@ from unmask.gateway.rescue import load_or_rescue
 from unmask.gateway.residency import ResidencyLimits
 from unmask.gateway.room import Room
 from unmask.gateway.run_directory import RunDirectory
+from unmask.gateway.slot_sessions import Note, sessions_for
 from unmask.gateway.upstream.endpoint import Endpoint, Patience, UpstreamKind
-from unmask.home import home
+from unmask.home import home, sessions_folder
 from unmask.models.card import ModelCard
 from unmask.refusal import Refusal
 from unmask.serving.entry import Entry, Stay
@@ -42,6 +44,7 @@ from unmask.serving.lane_entry import LaneEntry
 from unmask.serving.listing import Listing
 from unmask.serving.native_entry import NativeEntry
 from unmask.serving.settings import ServerSettings
+from unmask.session_store import SessionStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +70,7 @@ class HousePlan:
         appraisals = appraise(wanted, known_lanes())
         refused: dict[str, Refusal] = {}
         made: list[tuple[WantedModel, Entry]] = []
-        maker = _Maker(self, alone=len(appraisals) == 1)
+        maker = _Maker(self, alone=len(appraisals) == 1, store=self._store())
 
         def refuse(entry: WantedModel, why: Refusal) -> None:
             if entry.named:
@@ -103,6 +106,16 @@ class HousePlan:
             )
         return [replace(wanted[0], name=named)]
 
+    def _store(self) -> SessionStore | None:
+        """Where conversations are kept, rid of what killed servers have left half-written."""
+        said = self.settings.session_store
+        most_bytes = self.config.session_store if said is None else said
+        if not most_bytes:
+            return None
+        store = SessionStore(sessions_folder(), most_bytes)
+        store.sweep()
+        return store
+
     def _limits(self, *, alone: bool) -> ResidencyLimits:
         """One model takes what it takes; several share what is said, or what was free."""
         memory = memory_for_models(self.config, host_bytes(), alone=alone)
@@ -113,8 +126,9 @@ class HousePlan:
 class _Maker:
     """Makes the entries of a house; ``alone``: there is but one, which then stays."""
 
-    def __init__(self, plan: HousePlan, *, alone: bool) -> None:
+    def __init__(self, plan: HousePlan, *, alone: bool, store: SessionStore | None) -> None:
         self._plan = plan
+        self._store = store
         self._alone = alone
         self._directory: RunDirectory | None = None
 
@@ -160,13 +174,18 @@ class _Maker:
             defaults=wanted.defaults,
             aliases=wanted.aliases,
             canary=settings.canary if wanted.canary is None else wanted.canary,
+            place=None if self._store is None else SessionPlace(str(self._store.directory), self._store.most_bytes),
         )
 
     def _child(self, wanted: WantedModel, card: ModelCard, lane: Lane) -> Entry:
         options = child_options(wanted, card, self._plan.engine)
         directory = self._run_directory()
-        connect = partial(self._start, wanted, card, lane, options, directory)
-        return LaneEntry(
+
+        def note(action: str, tokens: int) -> None:
+            entry.metrics.kept(action, tokens)
+
+        connect = partial(self._start, wanted, card, lane, options, directory, note)
+        entry = LaneEntry(
             replace(_listing(wanted, card, lane.name), context_length=options.context),
             connect,
             capacity=options.slots + self._plan.settings.max_waiting,
@@ -180,9 +199,16 @@ class _Maker:
             canary=wanted.canary is not False,
             files=_files(card),
         )
+        return entry
 
     async def _start(
-        self, wanted: WantedModel, card: ModelCard, lane: Lane, options: LlamaCppOptions, directory: RunDirectory
+        self,
+        wanted: WantedModel,
+        card: ModelCard,
+        lane: Lane,
+        options: LlamaCppOptions,
+        directory: RunDirectory,
+        note: Note,
     ) -> tuple[Endpoint, Child]:
         """A child on ``lane``, or on the one other that knows the architecture if that one does not.
 
@@ -193,11 +219,12 @@ class _Maker:
 
         async def start(on: Lane) -> Child:
             engines = await asyncio.to_thread(registry.read)
-            name, more = wanted.name, wanted.engine_args
-            plan = plan_for(on, engines, model, name, card.paradigm, options, context=wanted.context, more=more)
+            sessions = await asyncio.to_thread(sessions_for, self._store, on, card, options, note, wanted.name)
+            said = options if sessions is None else replace(options, sessions=sessions.directory)
+            plan = plan_for(on, engines, model, wanted.name, card.paradigm, said, context=wanted.context)
             if wanted.load_timeout is not None:
                 plan = replace(plan, start_seconds=wanted.load_timeout)
-            return await Child.start(plan, directory)
+            return await Child.start(replace(plan, sessions=sessions), directory)
 
         lanes: Sequence[Lane] = await asyncio.to_thread(known_lanes)  # may have to read a program that has changed
         if wanted.engine_args:

@@ -23,7 +23,8 @@ class ServerSettings:
     line for each request. ``max_connections`` are open at once. ``receive_seconds``: in which a request's headers, then
     its body, must arrive. ``stall_seconds``: for how long a client may take nothing of its answer. ``response_cache``:
     bytes that kept answers may take; 0 keeps none. ``silence_seconds``: after which an answer that makes no progress
-    is told of. ``canary``: ask the model a few things before it is served.
+    is told of. ``canary``: ask the model a few things before it is served. ``session_store``: bytes that conversations
+    of models that are not loaded may take on disk; 0 keeps none, None leaves it to the configuration.
     """
 
     host: str = "127.0.0.1"
@@ -46,3 +47,4 @@ class ServerSettings:
     response_cache: int = 0
     silence_seconds: float = 30.0
     canary: bool = False
+    session_store: int | None = None

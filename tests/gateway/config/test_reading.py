@@ -150,6 +150,18 @@ def test_what_is_no_budget(tmp_path, text):
     assert "8GiB" in error.message
 
 
+@pytest.mark.parametrize(("written_as", "meant"), [("0", 0), ("4096", 4096), ("4GiB", 2**32), ("1.5 kB", 1500)])
+def test_sizes(tmp_path, written_as, meant):
+    assert config(tmp_path, f"session_store: {written_as}").session_store == meant
+
+
+@pytest.mark.parametrize("text", ["-1", "80%", "4G", "true", "1.5", "9999999TB", "[]", "1e30"])
+def test_what_is_no_size(tmp_path, text):
+    error = refusal(tmp_path, f"session_store: {text}")
+    assert (error.param, error.code) == ("session_store", "invalid_config")
+    assert "8GiB" in error.message
+
+
 @pytest.mark.parametrize("text", ["-2", "5 minutes", "true", ".nan", ".inf", "-0.5", "400d", "'-1m'", "[1]", "{}"])
 def test_what_is_no_time(tmp_path, text):
     assert refusal(tmp_path, f"idle_seconds: {text}").param == "idle_seconds"

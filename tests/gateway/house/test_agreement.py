@@ -85,7 +85,7 @@ class Spawning:
         patch.setattr(opening, "plan_for", self._plan)
         patch.setattr(opening.Child, "start", self._child)
 
-    async def _ours(self, options, progress):
+    async def _ours(self, options, progress, *kept):
         self.seen.append(("unmask", options.model))
         raise ModelLoadFailedError("Started.")
 

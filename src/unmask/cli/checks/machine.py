@@ -13,7 +13,9 @@ from pathlib import Path
 
 from unmask.checkpoints.hub import cache_directory
 from unmask.cli.checks.finding import Finding
-from unmask.home import home
+from unmask.cli.sizes import size
+from unmask.home import home, sessions_folder
+from unmask.session_store import held_in
 
 _SECONDS = 20.0
 _LITTLE = 2**30  # bytes of a disk
@@ -76,6 +78,19 @@ def own_folder() -> list[Finding]:
             Finding("home", "fail", f"{path} cannot be written: {error.strerror}.", "Set UNMASK_HOME to another one.")
         ]
     return [Finding("home", "ok", f"{path} {'can be written' if where == path else 'can be made'}")]
+
+
+def sessions() -> list[Finding]:
+    """What is kept of conversations with models that are not loaded, if anything is."""
+    path = sessions_folder()
+    try:
+        files, taken = held_in(path)
+    except OSError as error:
+        return [Finding("sessions", "warn", f"{path} cannot be read: {error.strerror}.", "Mend its rights.")]
+    if not files:
+        return []
+    said = f"conversations take {size(taken)}, in {files} files in {path}"
+    return [Finding("sessions", "ok", said, "If nobody shall go on with them, delete them.")]
 
 
 def _existing(path: Path) -> Path:

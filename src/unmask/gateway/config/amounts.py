@@ -52,11 +52,27 @@ def budget(value: Any) -> MemoryBudget | None:
         return MemoryBudget(amount=value)
     if isinstance(value, str) and (found := _SHARE.fullmatch(value)) and 0 < (share := float(found[1]) / 100) <= 1:
         return MemoryBudget(share=share)
-    if isinstance(value, str) and (found := _SIZE.fullmatch(value)):
-        amount = int(float(found[1]) * (1024 if "i" in found[2] else 1000) ** ("KMGT".index(found[2][0].upper()) + 1))
-        if 0 < amount <= _MOST_BYTES:
-            return MemoryBudget(amount=amount)
+    if isinstance(value, str) and (amount := _size(value)):
+        return MemoryBudget(amount=amount)
     raise PydanticCustomError("memory", "it must be bytes, a size like '8GiB', or a share like '80%'")
+
+
+def size(value: Any) -> int | None:
+    """The bytes that ``value`` means; None for None."""
+    if value is None:
+        return None
+    amount = value if _is_number(value) and isinstance(value, int) else _size(str(value))
+    if amount is None or not 0 <= amount <= _MOST_BYTES:
+        raise PydanticCustomError("size", "it must be bytes, or a size like '8GiB'")
+    return amount
+
+
+def _size(text: str) -> int | None:
+    """The bytes of a size with its unit; None if it is none, or too large."""
+    if (found := _SIZE.fullmatch(text)) is None:
+        return None
+    amount = int(float(found[1]) * (1024 if "i" in found[2] else 1000) ** ("KMGT".index(found[2][0].upper()) + 1))
+    return amount if amount <= _MOST_BYTES else None
 
 
 def _seconds(value: Any) -> float | None:

@@ -17,6 +17,7 @@ class Config:
     served too. ``memory_budget``, ``max_models``: what loaded models may take together, and how many may be loaded;
     None is no limit of one's own. ``idle_seconds``, ``load_timeout``: as in ``WantedModel``, for models that say
     nothing. ``log_dir``: where engines that run as children write their logs.
+    ``session_store``: bytes that conversations of models that are not loaded may take on disk; None says nothing.
     """
 
     path: Path | None = None
@@ -27,3 +28,4 @@ class Config:
     idle_seconds: float | None = None
     load_timeout: float | None = None
     log_dir: Path | None = None
+    session_store: int | None = None

@@ -18,6 +18,7 @@ _ADDRESS = "Unmask chooses the address"
 _SECRET = "Unmask chooses the secret that requests must carry"
 _MODEL = "the model is that of its 'path', under its name here"
 _OPENS = "it lets others reach the engine, or the engine reach others"
+_SAVES = "'session_store' of the file as a whole says what is kept of conversations"
 _FILE = "what stands in that file cannot be looked at"
 _CODE = "it has the engine run code that comes with a model or a request"
 
@@ -35,6 +36,7 @@ _REFUSED: Mapping[LaneKind, Mapping[str, str]] = {
         _OPENS: "--model-url -mu --mmproj-url -mmu --docker-repo -dr -hf* --hf-* --spec-draft-hf --rpc --cors-* --path "
         "--media-path --embd-gemma-* --embd-bge-* --embd-e5-* --fim-* --gpt-oss-* --vision-* --tts-oute-*",
         _CODE: "--agent -ag --tools --tools-runtime --mcp-* --ui-mcp-proxy --webui-mcp-proxy",
+        _SAVES: "--slot-save-path",
         _key("context"): "--ctx-size -c",
         _key("slots"): "--parallel -np",
         _key("threads"): "--threads -t --threads-batch -tb",

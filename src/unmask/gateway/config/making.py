@@ -43,6 +43,7 @@ def make_config(document: Document, directory: Path) -> Config:
         idle_seconds=idle,
         load_timeout=table.load_timeout,
         log_dir=_place(table.log_dir, directory),
+        session_store=table.session_store,
         models=tuple(
             _entry(document, name, said, directory, idle, table.load_timeout)
             for name, said in (table.models or {}).items()

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model,
 from pydantic_core import PydanticCustomError
 
 from unmask.engine.options import DEVICES, EngineOptions
-from unmask.gateway.config.amounts import budget, idle_time, load_time
+from unmask.gateway.config.amounts import budget, idle_time, load_time, size
 from unmask.gateway.config.defaults import DECODING
 from unmask.params import GenerationParams
 
@@ -165,3 +165,4 @@ class ConfigTable(Table):
     idle_seconds: IdleTime = None
     load_timeout: LoadTime = None
     log_dir: Place | None = None
+    session_store: Annotated[Any, AfterValidator(size)] = None

@@ -105,5 +105,6 @@ class WantedModel:
             "threads": self.threads,
             "gpu_layers": self.gpu_layers,
             "start_seconds": self.load_timeout,
+            "more": self.engine_args or None,
         }
         return replace(base or LlamaCppOptions(), **{name: value for name, value in said.items() if value is not None})
