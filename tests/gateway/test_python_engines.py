@@ -73,9 +73,7 @@ def mine(kind: str):
 @pytest.mark.parametrize(("kind", "flag"), [("sglang", "--context-length"), ("vllm", "--max-model-len")])
 def test_what_is_said_of_a_model_comes_before_its_address(tmp_path, kind, flag):
     there = registered(kind, tmp_path / "python")
-    plan = plan_for(
-        mine(kind), there, tmp_path, "m", "autoregressive", LlamaCppOptions(more=("--seed", "1")), context=512
-    )
+    plan = plan_for(mine(kind), there, tmp_path, "m", "autoregressive", MORE, context=512)
     assert list(plan.command(8))[-8:] == [flag, "512", "--seed", "1", "--host", "127.0.0.1", "--port", "8"]
     assert flag not in plan_for(mine(kind), there, tmp_path, "m", "autoregressive").command(8)
 
