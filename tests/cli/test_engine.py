@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 import zipfile
@@ -183,9 +184,11 @@ def source(tmp_path):
         "cmake_minimum_required(VERSION 3.14)\nproject(llama CXX)\n"
         "set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)\n"
         "add_executable(llama-server server.cpp)\n"
+        'if(FAIL)\n  message(FATAL_ERROR "no ${FAIL} here")\nendif()\n'
         'message(STATUS "tests ${LLAMA_BUILD_TESTS}, type ${CMAKE_BUILD_TYPE}")\n'
     )
     names = ", ".join(f'"{name}"' for name in (*RELEASED, "built", "(unknown)"))
+    (folder / "llama.h").touch()
     (folder / "server.cpp").write_text(
         f"#include <cstdio>\nstatic const char *const names[] = {{{names}}};\n"
         'int main(int n, char **) { std::printf("%s /v1/completions\\n", names[n]); }\n'
@@ -208,11 +211,23 @@ def test_a_build_from_source(unmask, tmp_path, source):
     (source / "server.cpp").write_text("no code")
     told = unmask("engine", "build", "built", source, status=1)
     assert "engine_build_failed" in told
-    assert "error:" in told
+    assert re.search(r"It said: \S*server.cpp:1:1: error: ", told), told
+    told = unmask("engine", "build", "built", source, "--define", "FAIL=CUDA", status=1)
+    assert "It said: CMake Error at CMakeLists.txt:6 (message): no CUDA here [engine_build_failed]" in told
     assert listed(unmask)["built"]["usable"]
     unmask("engine", "remove", "built")
     assert not (tmp_path / "home" / "engines" / "built").exists()
     assert source.exists()
+
+
+def test_what_is_no_build_of_llama_cpp(unmask, source):
+    assert "'FAIL' defines nothing" in unmask("engine", "build", "b", source, "--define", "FAIL", status=1)
+    told = unmask("engine", "build", "b", source, "--target", "llama-nothing", status=1)
+    unmask("engine", "remove", "b")
+    unmask("engine", "remove", "b", status=1)
+    assert re.search(r"It said: .*(ninja: error: unknown target|No rule to make target) 'llama-nothing'", told), told
+    (source / "llama.h").unlink()
+    assert "is no source of llama.cpp" in unmask("engine", "build", "b", source, status=1)
 
 
 @pytest.mark.parametrize(("tools", "words"), [((), "takes cmake"), (("cmake",), "takes a C++ compiler")])

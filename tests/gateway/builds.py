@@ -18,7 +18,7 @@ _PROGRAM = """#!/bin/sh
 [ "$1" = --help ] && {{ echo usage; {help}; }}
 echo "$@" >> "$0.calls"
 while [ $# -gt 1 ]; do [ "$1" = --port ] && port=$2; shift; done
-PYTHONPATH='{root}' exec '{python}' -m tests.gateway.fake_engine "$port" {faults}
+PYTHONPATH='{root}' exec '{python}' -m tests.gateway.{engine} "$port" {faults}
 """
 
 
@@ -27,10 +27,17 @@ def table(*names: str) -> bytes:
     return b"\0an error occurred\0" + b"".join(name.encode() + b"\0" for name in (*names, "(unknown)")) + b"%s.x\0"
 
 
-def build(path: Path, *names: str, words: bytes = SERVER, faults: str = "", help: str = "exit 0") -> Path:
-    """A program at ``path`` that knows ``names`` and has ``words``; it serves as the fake engine with ``faults``."""
+def build(
+    path: Path,
+    *names: str,
+    words: bytes = SERVER,
+    faults: str = "",
+    help: str = "exit 0",
+    engine: str = "fake_engine",
+) -> Path:
+    """A program at ``path`` that knows ``names`` and has ``words``; it serves as ``engine`` does, with ``faults``."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = _PROGRAM.format(root=ROOT, python=sys.executable, faults=faults, help=help)
+    text = _PROGRAM.format(root=ROOT, python=sys.executable, engine=engine, faults=faults, help=help)
     path.write_bytes(text.encode() + b"\0" + words + b"\0" + table(*names))
     path.chmod(0o755)
     return path
@@ -67,7 +74,26 @@ def python_package(packages: Path, package: str, *classes: str) -> Path:
     models = packages / package / MODELS[package]
     models.mkdir(parents=True)
     (models / "some.py").write_text("\n".join(f"class {name}:\n    raise SystemExit" for name in classes))
+    (sglang if package == "sglang" else vllm)(models, *classes)
     (packages / package / "version.py").write_text('__version__ = "1"')
     origin = packages / package / "__init__.py"
     origin.write_text("raise SystemExit('imported')")
     return origin
+
+
+def sglang(models: Path, *classes: str) -> None:
+    """Register ``classes`` as SGLang does, and have them all decoded by diffusion."""
+    (models / "more.py").write_text(
+        "class Other:\n    pass\n\n\nEntryClass = [\n    " + ",\n    ".join(classes) + ",\n]\n"
+    )
+    (models / "one.py").write_text("EntryClass = MistralForCausalLM\n")
+    dllm = models.parent / "dllm" / "config.py"
+    dllm.parent.mkdir()
+    dllm.write_text("\n".join(f'"{name}": {{"block_size": 32}},' for name in classes))
+
+
+def vllm(models: Path, *classes: str) -> None:
+    """Register ``classes`` as vLLM does."""
+    rows = "\n".join(f'    "{name}": (\n        "some",\n        "{name}",\n    ),' for name in classes)
+    gone = '_PREVIOUSLY_SUPPORTED_MODELS = {\n    "BaichuanForCausalLM": "0.23.0",\n}\n'
+    (models / "registry.py").write_text(f'_ALL = {{\n{rows}\n    "MistralForCausalLM": ("m", "M"),\n}}\n{gone}')

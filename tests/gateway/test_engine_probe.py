@@ -116,7 +116,10 @@ def test_the_table_in_a_library_and_its_changes(shared_build):
     assert "is gone" in engine_lane(engine).missing
 
 
-DECODED = {"sglang": "LLaDA2MoeModelLM", "vllm": "DiffusionGemmaForBlockDiffusion"}
+DECODED = {
+    "sglang": ["DiffusionGemmaForBlockDiffusion", "SDARForCausalLM"],
+    "vllm": ["DiffusionGemmaForBlockDiffusion"],
+}
 
 
 @pytest.mark.parametrize("package", ["sglang", "vllm"])
@@ -124,11 +127,12 @@ def test_engines_that_are_packages_of_python(tmp_path, package):
     python = python_with(tmp_path / "python", tmp_path / "packages")
     with pytest.raises(EngineUnusableError, match=f"has the package {package}"):
         probe(package, python)
-    classes = ("LlamaForCausalLM", "LlamaForNothing", *DECODED.values())
+    classes = ("LlamaForCausalLM", "LlamaForNothing", *DECODED["sglang"])
     origin = python_package(tmp_path / "packages", package, *classes)
     kind, found = probe(package, python)
     assert kind == package
-    assert found.architectures == {"autoregressive": ["LlamaForCausalLM"], "diffusion": [DECODED[package]]}
+    served = {"autoregressive": ["LlamaForCausalLM", "MistralForCausalLM"], "diffusion": DECODED[package]}
+    assert found.architectures == served
     engine = Engine("mine", kind, str(python), "a path", found)
     assert engine_lane(engine).missing == ""
     assert engine_lane(engine).formats == {"safetensors"}
@@ -139,3 +143,12 @@ def test_engines_that_are_packages_of_python(tmp_path, package):
         probe(package, python)
     origin.unlink()
     assert str(origin) in engine_lane(engine).missing
+
+
+def test_an_sglang_that_decodes_no_diffusion(tmp_path):
+    """One from before its algorithms has some of the classes all the same, and writes one token after another."""
+    python = python_with(tmp_path / "python", tmp_path / "packages")
+    origin = python_package(tmp_path / "packages", "sglang", "LLaDA2MoeModelLM")
+    (origin.parent / "srt" / "dllm" / "config.py").unlink()
+    _, found = probe("sglang", python)
+    assert found.architectures == {"autoregressive": ["MistralForCausalLM"], "diffusion": []}

@@ -8,9 +8,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import aiohttp
@@ -19,6 +20,7 @@ import pytest
 from tests import gguf_files
 from tests.conftest import ROOT
 from tests.gateway.conftest import MARK, nothing_left, running
+from tests.gateway.real_llama import BOTH, PROGRAM, plan_on
 from unmask.errors import (
     CheckpointNotFoundError,
     EngineCrashedError,
@@ -35,10 +37,20 @@ from unmask.gateway.llama_cpp import LlamaCppOptions, llama_server_plan, xllamac
 from unmask.gateway.plan import ChildPlan
 from unmask.gateway.ports import HeldPort
 
-pytest.importorskip("xllamacpp", reason="llama.cpp is not installed; install unmask[llamacpp]")
-
 ONE_SLOT = LlamaCppOptions(slots=1, threads=1, context=256)
 SMALL = LlamaCppOptions(threads=1, context=256)
+
+
+@pytest.fixture(params=BOTH)
+def which(request: pytest.FixtureRequest) -> str:
+    """Whose llama.cpp it is."""
+    return request.param
+
+
+@pytest.fixture
+def planned(which: str) -> Callable[..., ChildPlan]:
+    """Plans a model for that one."""
+    return partial(plan_on, which)
 
 
 def marked_plan(plan: ChildPlan, mark: str) -> ChildPlan:
@@ -53,9 +65,9 @@ def session(child: Child) -> aiohttp.ClientSession:
 HELLO = {"messages": [{"role": "user", "content": "hi"}], "temperature": 0}
 
 
-async def test_an_autoregressive_model_answers(smollm2, directory, mark):
+async def test_an_autoregressive_model_answers(which, planned, smollm2, directory, mark):
     async with (
-        running(marked_plan(xllamacpp_plan(smollm2, "smollm2"), mark), directory) as child,
+        running(marked_plan(planned(smollm2, "smollm2"), mark), directory) as child,
         session(child) as http,
     ):
         async with http.post("/v1/chat/completions", json=HELLO | {"max_tokens": 20}) as response:
@@ -65,12 +77,12 @@ async def test_an_autoregressive_model_answers(smollm2, directory, mark):
         async with http.get("/slots") as response:
             assert [slot["n_ctx"] for slot in await response.json()] == [4096, 4096]
         assert Path(f"/proc/{child.pid}/environ").read_bytes().count(b"OMP_WAIT_POLICY=passive") == 1
-    assert child.status == -signal.SIGTERM
+    assert child.status == (0 if which == PROGRAM else -signal.SIGTERM)
     assert nothing_left(mark, 0)
 
 
-async def test_a_kill_within_a_stream_is_noticed_and_explained(smollm2, directory, mark):
-    plan = marked_plan(xllamacpp_plan(smollm2, "smollm2", LlamaCppOptions(threads=1, context=2048)), mark)
+async def test_a_kill_within_a_stream_is_noticed_and_explained(planned, smollm2, directory, mark):
+    plan = marked_plan(planned(smollm2, "smollm2", LlamaCppOptions(threads=1, context=2048)), mark)
     async with running(plan, directory) as child, session(child) as http:
         story = HELLO | {"max_tokens": 1000, "stream": True, "ignore_eos": True}
         async with http.post("/v1/chat/completions", json=story) as response:
@@ -95,7 +107,7 @@ async def test_the_program_takes_the_same_options(smollm2, directory, tmp_path, 
     program = tmp_path / "llama-server"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m unmask.gateway.xllamacpp_server "$@"\n')
     program.chmod(0o700)
-    plan = llama_server_plan(Path(os.environ.get("UNMASK_LLAMA_SERVER", program)), smollm2, "smollm2", SMALL)
+    plan = llama_server_plan(program, smollm2, "smollm2", SMALL)
     async with running(marked_plan(plan, mark), directory) as child, session(child) as http:
         async with http.get("/slots") as response:
             assert [slot["n_ctx"] for slot in await response.json()] == [256, 256]
@@ -110,36 +122,39 @@ def diffusion(golden, tmp_path_factory) -> dict[str, Path]:
     for name in ("llada", "dream", "llada2"):
         files[name] = gguf_files.convert(golden / name / "ckpt", home / f"{name}.gguf")
     files["llada as llama"] = gguf_files.relabelled(files["llada"], home / "llama.gguf", "llama")
+    files["llada as gptj"] = gguf_files.relabelled(files["llada"], home / "gptj.gguf", "gptj")
     files["dream as qwen2"] = gguf_files.relabelled(files["dream"], home / "qwen2.gguf", "qwen2")
     return files
 
 
 @pytest.mark.parametrize("options", [SMALL, ONE_SLOT])
 @pytest.mark.parametrize("name", ["llada", "dream"])
-async def test_a_diffusion_model_does_not_count_as_ready(name, options, diffusion, directory, mark):
+async def test_a_diffusion_model_does_not_count_as_ready(planned, name, options, diffusion, directory, mark):
     with pytest.raises(ModelUnsupportedEngineError) as caught:
-        await Child.start(marked_plan(xllamacpp_plan(diffusion[name], name, options), mark), directory)
+        await Child.start(marked_plan(planned(diffusion[name], name, options), mark), directory)
     assert "keeps no keys and values" in caught.value.message
     assert "diffusion" in caught.value.hint
     assert nothing_left(mark, 0)
 
 
-async def test_an_architecture_that_llama_cpp_does_not_know(diffusion, directory):
-    with pytest.raises(UnknownArchitectureError, match="'llada2'"):
-        await Child.start(xllamacpp_plan(diffusion["llada2"], "llada2", SMALL), directory)
+@pytest.mark.parametrize(("name", "architecture"), [("llada2", "llada2"), ("llada as gptj", "gptj")])
+async def test_an_architecture_that_llama_cpp_does_not_know(planned, name, architecture, diffusion, directory):
+    """One that is not in its table, and one that is, for which it has no code."""
+    with pytest.raises(UnknownArchitectureError, match=f"'{architecture}'"):
+        await Child.start(planned(diffusion[name], "m", SMALL), directory)
 
 
-async def test_files_that_cannot_be_read(diffusion, directory, tmp_path):
+async def test_files_that_cannot_be_read(planned, diffusion, directory, tmp_path):
     with pytest.raises(CheckpointNotFoundError):
-        await Child.start(xllamacpp_plan(tmp_path / "none.gguf", "none", SMALL), directory)
+        await Child.start(planned(tmp_path / "none.gguf", "none", SMALL), directory)
     cut = tmp_path / "cut.gguf"
     cut.write_bytes(diffusion["llada"].read_bytes()[:50_000])
     with pytest.raises(InvalidCheckpointError):
-        await Child.start(xllamacpp_plan(cut, "cut", SMALL), directory)
+        await Child.start(planned(cut, "cut", SMALL), directory)
 
 
-async def test_too_little_memory(smollm2, directory):
-    plan = xllamacpp_plan(smollm2, "smollm2", LlamaCppOptions(threads=1, context=1_000_000))
+async def test_too_little_memory(planned, smollm2, directory):
+    plan = planned(smollm2, "smollm2", LlamaCppOptions(threads=1, context=1_000_000))
     bounded = replace(
         plan, command=lambda port: ["sh", "-c", 'ulimit -v 3000000; exec "$@"', "sh", *plan.command(port)]
     )
@@ -148,10 +163,9 @@ async def test_too_little_memory(smollm2, directory):
 
 
 @contextmanager
-def unguarded(model: Path, options: LlamaCppOptions) -> Iterator[tuple[subprocess.Popen[bytes], str, Path]]:
+def unguarded(plan: ChildPlan, model: Path) -> Iterator[tuple[subprocess.Popen[bytes], str, Path]]:
     """llama.cpp's server with a file, as a gateway would run it that looks at nothing but /health."""
     port, log = HeldPort(), model.with_suffix(".log")
-    plan = xllamacpp_plan(model, "m", options)
     with log.open("wb") as output:
         process = subprocess.Popen(
             plan.command(port.number),
@@ -188,9 +202,9 @@ BODIES = {
 
 
 @pytest.mark.parametrize("name", ["llada", "dream"])
-async def test_without_a_guard_a_diffusion_model_is_healthy_and_every_answer_an_error(name, diffusion):
+async def test_without_a_guard_a_diffusion_model_is_healthy_and_every_answer_an_error(planned, name, diffusion):
     said = "the current context does not support logits computation. skipping"
-    with unguarded(diffusion[name], SMALL) as (_, url, log):
+    with unguarded(planned(diffusion[name], "m", SMALL), diffusion[name]) as (_, url, log):
         async with aiohttp.ClientSession(url, headers={"Authorization": "Bearer k"}) as http:
             assert await healthy(http) == {"status": "ok"}
             async with http.get("/v1/models") as response:
@@ -206,16 +220,16 @@ async def test_without_a_guard_a_diffusion_model_is_healthy_and_every_answer_an_
 
 
 @pytest.mark.parametrize("name", ["llada", "dream"])
-def test_without_a_guard_a_diffusion_model_aborts_if_there_is_one_slot(name, diffusion):
-    with unguarded(diffusion[name], ONE_SLOT) as (process, _, log):
+def test_without_a_guard_a_diffusion_model_aborts_if_there_is_one_slot(planned, name, diffusion):
+    with unguarded(planned(diffusion[name], "m", ONE_SLOT), diffusion[name]) as (process, _, log):
         assert process.wait(30) == -signal.SIGABRT
     assert "GGML_ASSERT(n_outputs_max <= cparams.n_outputs_max) failed" in log.read_text()
 
 
 @pytest.mark.parametrize("name", ["llada as llama", "dream as qwen2"])
-async def test_without_a_guard_a_relabelled_diffusion_model_answers_garbage(name, diffusion):
+async def test_without_a_guard_a_relabelled_diffusion_model_answers_garbage(planned, name, diffusion):
     """With no sign of it: only who made the file knows. A canary of one token cannot tell, either."""
-    with unguarded(diffusion[name], SMALL) as (_, url, log):
+    with unguarded(planned(diffusion[name], "m", SMALL), diffusion[name]) as (_, url, log):
         async with aiohttp.ClientSession(url, headers={"Authorization": "Bearer k"}) as http:
             assert await healthy(http) == {"status": "ok"}
             body = {"prompt": "Hello", "max_tokens": 16, "temperature": 0}

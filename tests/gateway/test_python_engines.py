@@ -42,14 +42,16 @@ VLLM = f"""
 import argparse, os, sys
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    for option in ("--model", "--served-model-name", "--host", "--api-key"):
+    assert sys.argv.pop(1) == "serve"
+    parser.add_argument("model_tag")
+    for option in ("--served-model-name", "--host", "--api-key"):
         parser.add_argument(option)
     parser.add_argument("--port", type=int)
     options = parser.parse_args()
     secret = os.environ["VLLM_API_KEY"]
 {_SERVE}"""
 MORE = LlamaCppOptions(more=("--seed", "1"))
-MODULES = {"sglang": ("launch_server.py", SGLANG), "vllm": ("entrypoints/openai/api_server.py", VLLM)}
+MODULES = {"sglang": ("launch_server.py", SGLANG), "vllm": ("entrypoints/cli/main.py", VLLM)}
 
 
 @pytest.fixture
@@ -97,6 +99,22 @@ async def test_it_serves_behind_its_secret(python, tmp_path, directory, mark, ki
                     assert response.status == status
                 async with http.get("/health") as response:
                     assert response.status == 200
+
+
+@pytest.mark.parametrize(
+    ("architecture", "algorithm"),
+    [
+        (None, "LowConfidence"),
+        ("SDARForCausalLM", "LowConfidence"),
+        ("DiffusionGemmaForBlockDiffusion", "Gemma4Renoise"),
+    ],
+)
+def test_each_class_is_decoded_as_sglang_can(tmp_path, architecture, algorithm):
+    engines = registered("sglang", tmp_path)
+    plan = plan_for(mine("sglang"), engines, tmp_path, "m", "diffusion", architecture=architecture)
+    assert plan.command(1)[-6:-4] == ["--dllm-algorithm", algorithm]
+    told = plan_for(mine("sglang"), engines, tmp_path, "m", "autoregressive", architecture=architecture).command(1)
+    assert "--dllm-algorithm" not in told
 
 
 @pytest.mark.parametrize("kind", ["sglang", "vllm"])

@@ -175,7 +175,13 @@ async def test_a_second_that_does_not_know_it_ends_the_matter(builds, file, card
             card, lanes, route(card, lanes).lane, Loader(file, str(tmp_path / "model"), directory, mark), file
         )
     assert [calls(program) for program in (old, new, third)] == [1, 1, 0]
-    assert file.read().pins == []
+    # The next load begins with the second, so that the third has its turn.
+    lanes = known_lanes()
+    first, loader = route(card, lanes).lane, Loader(file, str(tmp_path / "model"), directory, mark)
+    served, child = await load_or_rescue(card, lanes, first, loader, file)
+    await child.close()
+    assert (first.name, served.name) == ("new", "third")
+    assert [calls(program) for program in (old, new, third)] == [1, 2, 1]
 
 
 async def test_without_another_there_is_an_explanation(builds, file, card, tmp_path, directory, mark):

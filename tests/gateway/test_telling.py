@@ -23,6 +23,8 @@ from unmask.gateway.telling import SIGNS, Clues, explain_end, explain_line
 LINES = {
     "0.00.008.234 E llama_model_load: error loading model: unknown model architecture: 'llada2'":
         (UnknownArchitectureError, "'llada2'"),
+    "0.00.007.870 E llama_model_load: error loading model: unsupported model architecture: 'gptj'":
+        (UnknownArchitectureError, "'gptj'"),
     '{"error":{"code":500,"message":"the current context does not support logits computation. skipping",'
     '"type":"server_error"}}': (ModelUnsupportedEngineError, "cannot write text"),
     "E srv    send_error: task id = 0, error: the current context does not logits computation. skipping":

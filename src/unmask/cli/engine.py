@@ -37,6 +37,10 @@ Model = Annotated[
 ]
 Source = Annotated[Path, typer.Argument(help="Folder of llama.cpp's source.")]
 Target = Annotated[str, typer.Option(envvar="UNMASK_BUILD_TARGET", help="Program to build.")]
+Define = Annotated[
+    list[str] | None,
+    typer.Option(envvar="UNMASK_BUILD_DEFINE", help="NAME=VALUE for cmake, GGML_CUDA=ON for one; repeatable."),
+]
 Jobs = Annotated[int, typer.Option(envvar="UNMASK_BUILD_JOBS", min=0, help="Files compiled at once; 0: one per core.")]
 
 
@@ -95,11 +99,12 @@ def list_engines(json: options.Json = False) -> None:
 
 @app.command()
 def remove(name: Name) -> None:
-    """Forget an engine; what --install or build made for it is deleted, and nothing else."""
+    """Forget an engine; what --install or build made for it, even if it failed, is deleted, and nothing else."""
     from unmask.gateway.engine_registry import RegistryFile
 
     with RegistryFile().changing() as changes:
-        _known(changes.registry.engine(name), name)
+        if not _is_left_of_a_build(changes.registry.engine(name), name):
+            _known(changes.registry.engine(name), name)
         changes.registry = changes.registry.without(name)
     shutil.rmtree(_folder(name), ignore_errors=True)
     typer.echo(f"Removed '{name}'.", err=True)
@@ -129,7 +134,7 @@ def probe(name: Name, model: Model = None) -> None:
 
 
 @app.command()
-def build(name: Name, source: Source, target: Target = "llama-server", jobs: Jobs = 0) -> None:
+def build(name: Name, source: Source, target: Target = "llama-server", jobs: Jobs = 0, define: Define = None) -> None:
     """Build llama.cpp from its source with cmake, and make it known. Built again, it takes the place of the former."""
     from unmask.gateway.engine_build import build_llama_cpp
     from unmask.gateway.engine_registry import RegistryFile
@@ -138,7 +143,8 @@ def build(name: Name, source: Source, target: Target = "llama-server", jobs: Job
     former = RegistryFile().read().engine(name)
     if former is None or not Path(former.program).is_relative_to(folder):
         _check_free(name)
-    program = build_llama_cpp(source.expanduser(), folder, target, jobs or os.cpu_count() or 1, _say)
+    jobs = jobs or os.cpu_count() or 1
+    program = build_llama_cpp(source.expanduser(), folder, target, jobs, _say, define or ())
     _register(name, "llama.cpp", program, f"built from {source.absolute()}", former)
 
 
@@ -192,6 +198,13 @@ def _known(engine: Engine | None, name: str) -> Engine:
     if engine is None:
         raise UnknownLaneError(f"No engine called {shown(name)} was added.", hint="'unmask engine list' names them.")
     return engine
+
+
+def _is_left_of_a_build(engine: Engine | None, name: str) -> bool:
+    """Whether there is but the folder of a build that has failed."""
+    from unmask.gateway.engine import NAME
+
+    return engine is None and re.fullmatch(NAME, name) is not None and _folder(name).is_dir()
 
 
 def _folder(name: str) -> Path:

@@ -10,10 +10,11 @@ from unmask.gateway.mainline import LOADED_NOT_SERVED
 
 Speaks = Literal["tokens", "canvases", "logits"]  # what a program of llama.cpp gives: see ``program_speech``
 
-# In llama.cpp's table, and no models that write one token after another: projectors, encoders, makers of sound, drafts.
+# In llama.cpp's table, and no models that write one token after another: projectors, encoders, makers of sound, drafts,
+# and clef, which decides.
 _NOT_TEXT = ENCODER_ARCHITECTURES | {
     "clip", "gemma-embedding2", "t5", "wavtokenizer-dec", "gemma4-assistant", "dflash", "eagle3", "qwen3tts",
-    "pockettts",
+    "pockettts", "clef",
 }  # fmt: skip
 # What the programs for diffusion in llama.cpp's pull requests 24423 and 24427 decode; they take no other.
 _DECODED_ON_CANVASES = frozenset({"diffusion-gemma", "diffusiongemma"})

@@ -21,11 +21,12 @@ def plan_for(
     name: str,
     paradigm: Paradigm,
     options: LlamaCppOptions = DEFAULTS,
+    architecture: str | None = None,
     *,
     context: int | None = None,
 ) -> ChildPlan:
     """Serve ``model`` under ``name`` as a child of ``lane``'s kind. ``options`` are llama.cpp's, but for ``more``,
-    which is for all; ``context`` is for the others.
+    which is for all; ``context`` is for the others, and the ``architecture`` tells SGLang how to decode.
 
     Raises ``UnknownLaneError`` if the engine was removed meanwhile, ``NotServedError`` for lanes that are no children.
     """
@@ -36,7 +37,7 @@ def plan_for(
         raise UnknownLaneError(f"There is no engine '{lane.name}' any more.", hint="'unmask engine list' names them.")
     program = Path(engine.program)
     if engine.kind == "sglang":
-        return sglang_plan(program, model, name, paradigm, context=context, more=options.more)
+        return sglang_plan(program, model, name, paradigm, architecture, context=context, more=options.more)
     if engine.kind == "vllm":
         return vllm_plan(program, model, name, context=context, more=options.more)
     if engine.kind == "logits_worker":

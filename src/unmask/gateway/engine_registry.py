@@ -26,7 +26,7 @@ RESERVED = frozenset({"unmask", "llama.cpp"})  # names of lanes that are there w
 
 
 class Pin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A model's ``architecture`` went to ``lane``, since the build ``failed_mark`` of ``failed`` did not know it.
+    """A model's ``architecture`` was sent to ``lane``, since the build ``failed_mark`` of ``failed`` did not know it.
 
     It holds as long as ``failed`` is that build.
     """

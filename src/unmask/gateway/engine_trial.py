@@ -28,7 +28,8 @@ def try_model(engine: Engine, model: str) -> float:
     if isinstance(found, Refusal):
         raise found.error()
     assert card.path is not None
-    plan = plan_for(lane, Registry(engines=[engine]), Path(card.path), card.name or engine.name, card.paradigm)
+    registry, name = Registry(engines=[engine]), card.name or engine.name
+    plan = plan_for(lane, registry, Path(card.path), name, card.paradigm, architecture=card.architecture)
     with tempfile.TemporaryDirectory() as folder:
         return asyncio.run(_load_seconds(plan, RunDirectory(Path(folder))))
 

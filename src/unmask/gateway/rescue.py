@@ -1,7 +1,8 @@
 """When an engine does not know an architecture that it advertised: once to another one, or an explanation.
 
 Engines are not tried in turn. Only these words of an engine lead to another: that the architecture is unknown to it.
-A second engine that says so ends the matter. What was learnt is remembered, so that the first is not asked again.
+A second engine that says so ends the matter. What was learnt is remembered, so that the first is not asked again, and
+the next load begins with the second.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def next_lane(card: ModelCard, lanes: Sequence[Lane], failed: Lane, why: UnmaskE
 
 
 def remember(file: RegistryFile, card: ModelCard, failed: Lane, lane: Lane) -> None:
-    """That ``lane`` serves what ``failed`` does not know. It is forgotten when ``failed`` becomes another build."""
+    """That ``failed`` does not know what ``lane`` was asked for in its place, until ``failed`` is another build."""
     if not failed.mark or card.architecture is None:
         return
     pin = Pin(card.paradigm, card.architecture, failed.name, failed.mark, lane.name)
@@ -76,10 +77,11 @@ async def load_or_rescue(
     try:
         loaded = await load(other)
     except UnknownArchitectureError as error:
+        _note(file, card, lane, other)
         raise NoLaneError(
             f"Neither {lane.name} nor {other.name} knows the architecture {shown(card.architecture)}, which both "
             f"advertise. {error.message}",
-            hint="Update one of them; no third engine is tried.",
+            hint="Update one of them. A third engine, if there is one, has its turn at the next load.",
         ) from None
     # In a thread, since other processes may hold the file; nobody waits for it, so that nothing comes between the model
     # and whoever closes it.

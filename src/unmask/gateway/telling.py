@@ -52,8 +52,8 @@ _NO_MEMORY_OF_TOKENS = (
 
 # The most telling first: of several signs the first counts.
 SIGNS = (
-    Sign(
-        re.compile(r"unknown model architecture: '([^']*)'"),
+    Sign(  # "unsupported": it has the name, and no code for it, as b11434 and gptj
+        re.compile(r"un(?:known|supported) model architecture: '([^']*)'"),
         UnknownArchitectureError,
         "The engine of model '{model}' does not know its architecture, '{found}'.",
         "Use an engine that serves it, or a newer version of this one; `unmask inspect` tells what the model is.",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from unmask.errors import EngineBuildError
 from unmask.gateway.linked_files import engine_environment
+from unmask.gateway.tool_words import ToolWords
 from unmask.shown import cut, printable
 
 Say = Callable[[str], object]
@@ -17,9 +17,9 @@ Say = Callable[[str], object]
 def run_tool(command: Sequence[str], say: Say, what: str) -> None:
     """Run ``command``, giving each line that it writes to ``say``.
 
-    Raises ``EngineBuildError`` if it does not end with 0: ``what`` failed, in words, and the last line that tells why.
+    Raises ``EngineBuildError`` if it does not end with 0: ``what`` failed, in words, and the line that tells why.
     """
-    tail: deque[str] = deque(maxlen=200)
+    words = ToolWords()
     with ExitStack() as stack:
         try:
             process = stack.enter_context(
@@ -38,12 +38,11 @@ def run_tool(command: Sequence[str], say: Say, what: str) -> None:
         stack.callback(process.kill)  # an interrupt must not leave it behind; what has ended is not hurt
         assert process.stdout is not None
         for line in process.stdout:
-            tail.append(line.rstrip())
+            words.see(line.rstrip())
             say(printable(line.rstrip()))
         status = process.wait()
     if status:
-        telling = next((line for line in reversed(tail) if "error" in line.lower()), tail[-1] if tail else "nothing")
         raise EngineBuildError(
-            f"{what} failed (exit code {status}). It said: {printable(cut(telling))}",
+            f"{what} failed (exit code {status}). It said: {printable(cut(words.best()))}",
             hint="Its whole log stands above.",
         )

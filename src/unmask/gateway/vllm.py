@@ -1,4 +1,4 @@
-"""How vLLM is started for a model directory. Its flags are those of its documentation; it could not be run here."""
+"""How vLLM is started for a model directory. Its flags were compared with release 0.33.0, not run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from unmask.gateway.plan import ChildPlan, Probe
 from unmask.gateway.ports import LOOPBACK
 
 START_SECONDS = 600.0  # it compiles kernels first
-_SERVER = "vllm.entrypoints.openai.api_server"  # what the command `vllm serve` starts
+_SERVER = ("-m", "vllm.entrypoints.cli.main", "serve")  # the command `vllm serve`, by the Python that has it
 
 
 def vllm_plan(
@@ -20,7 +20,7 @@ def vllm_plan(
 
     ``context``: tokens of a request, None for the model's own; ``more``: further words of the command line.
     """
-    arguments = [str(python), "-m", _SERVER, "--model", os.path.abspath(model), "--served-model-name", name]
+    arguments = [str(python), *_SERVER, os.path.abspath(model), "--served-model-name", name]
     arguments += [*([] if context is None else ["--max-model-len", str(context)]), *more, "--host", LOOPBACK]
     return ChildPlan(
         name=name,

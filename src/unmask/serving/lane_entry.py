@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from unmask.gateway.child import Child
@@ -67,7 +68,8 @@ class LaneEntry(Entry):
         model = LaneModel(
             self.name, upstream, self.metrics, self._capacity, self._timeouts, words, defaults=self.defaults
         )
-        resident = LaneResident(upstream, model, self.listings[0], child)
+        self.labels["lane"] = endpoint.lane  # which may be another than was thought
+        resident = LaneResident(upstream, model, replace(self.listings[0], lane=endpoint.lane), child)
         try:
             await upstream.learn()
         except BaseException:

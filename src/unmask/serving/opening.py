@@ -12,6 +12,7 @@ from pathlib import Path
 
 from unmask.checkpoints.directory import find_checkpoint
 from unmask.checkpoints.gguf_split import shards
+from unmask.checkpoints.paradigm import Paradigm
 from unmask.engine.free_memory import host_bytes
 from unmask.engine.options import EngineOptions
 from unmask.engine.session_place import SessionPlace
@@ -210,28 +211,31 @@ class _Maker:
         directory: RunDirectory,
         note: Note,
     ) -> tuple[Endpoint, Child]:
-        """A child on ``lane``, or on the one other that knows the architecture if that one does not.
+        """A child on ``lane``; unless that alone is wanted, on one other that knows what it turns out not to know.
 
         Flags of the model's own are never given to another kind of engine.
         """
         assert card.path is not None, "it was found"
-        model, registry = Path(card.path), RegistryFile()
+        model, name, registry = Path(card.path), wanted.name, RegistryFile()
 
         async def start(on: Lane) -> Child:
             engines = await asyncio.to_thread(registry.read)
-            sessions = await asyncio.to_thread(sessions_for, self._store, on, card, options, note, wanted.name)
+            sessions = await asyncio.to_thread(sessions_for, self._store, on, card, options, note, name)
             said = options if sessions is None else replace(options, sessions=sessions.directory)
-            plan = plan_for(on, engines, model, wanted.name, card.paradigm, said, context=wanted.context)
+            kind, architecture = card.paradigm, card.architecture
+            plan = plan_for(on, engines, model, name, kind, said, architecture, context=wanted.context)
             if wanted.load_timeout is not None:
                 plan = replace(plan, start_seconds=wanted.load_timeout)
             return await Child.start(replace(plan, sessions=sessions), directory)
 
-        lanes: Sequence[Lane] = await asyncio.to_thread(known_lanes)  # may have to read a program that has changed
-        if wanted.engine_args:
-            lanes = [one for one in lanes if one.kind == lane.kind and takes_arguments(one)]
-        used, child = await load_or_rescue(card, lanes, lane, start, registry)
-        at_once = options.slots if used.kind == "llama.cpp" else None
-        return replace(child_endpoint(used, child, wanted.name), at_once=at_once), child
+        if wanted.lane is not None:
+            used, child = lane, await start(lane)
+        else:
+            lanes: Sequence[Lane] = await asyncio.to_thread(known_lanes)  # may have to read a program that has changed
+            if wanted.engine_args:
+                lanes = [one for one in lanes if one.kind == lane.kind and takes_arguments(one)]
+            used, child = await load_or_rescue(card, lanes, lane, start, registry)
+        return child_endpoint(used, child, name, card.paradigm, options.slots), child
 
     def _remote(self, wanted: WantedModel, source: RemoteSource, card: ModelCard) -> Entry:
         endpoint = Endpoint(
@@ -292,10 +296,17 @@ def _none_served(refused: Mapping[str, Refusal]) -> InvalidValueError:
     )
 
 
-def child_endpoint(lane: Lane, child: Child, name: str) -> Endpoint:
-    """Where ``child`` answers for the model ``name``."""
+def child_endpoint(lane: Lane, child: Child, name: str, paradigm: Paradigm, slots: int) -> Endpoint:
+    """Where ``child`` answers for the model ``name``, and how many at once. A server of llama.cpp for diffusion has one
+    slot, and shows its model no tools.
+    """
     kind: UpstreamKind = lane.kind if lane.kind in ("vllm", "sglang") else "llama.cpp"
-    return Endpoint(lane=lane.name, kind=kind, base_url=f"{child.url}/v1", model=name, key=child.secret)
+    where = Endpoint(lane=lane.name, kind=kind, base_url=f"{child.url}/v1", model=name, key=child.secret)
+    if kind != "llama.cpp":
+        return where
+    if paradigm == "diffusion":
+        return replace(where, kind="diffusion", tools=False, at_once=1)
+    return replace(where, at_once=slots)
 
 
 def _listing(wanted: WantedModel, card: ModelCard, lane: str) -> Listing:

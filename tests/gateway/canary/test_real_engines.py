@@ -12,14 +12,13 @@ from safetensors.numpy import load_file, save_file
 
 from tests import gguf_files
 from tests.gateway.conftest import running
+from tests.gateway.real_llama import BOTH, plan_on
 from unmask.checkpoints.directory import EMBEDDED_MODEL, open_checkpoint
 from unmask.gateway.canary.asking import Reply, ask_canary
 from unmask.gateway.canary.prompts import MAX_TOKENS
 from unmask.gateway.canary.verdict import CanaryVerdict
 from unmask.gateway.child import Child
-from unmask.gateway.llama_cpp import LlamaCppOptions, xllamacpp_plan
-
-pytest.importorskip("xllamacpp", reason="llama.cpp is not installed; install unmask[llamacpp]")
+from unmask.gateway.llama_cpp import LlamaCppOptions
 
 SMALL = LlamaCppOptions(threads=1, context=512)
 
@@ -40,8 +39,14 @@ def asker(child: Child, http: aiohttp.ClientSession, *, conversations: bool):
     return ask
 
 
-async def verdict(model: Path, directory, *, conversations: bool) -> CanaryVerdict:
-    async with running(xllamacpp_plan(model, "m", SMALL), directory) as child:
+@pytest.fixture(params=BOTH)
+def which(request: pytest.FixtureRequest) -> str:
+    """Whose llama.cpp it is."""
+    return request.param
+
+
+async def verdict(which: str, model: Path, directory, *, conversations: bool) -> CanaryVerdict:
+    async with running(plan_on(which, model, "m", SMALL), directory) as child:
         headers = {"Authorization": f"Bearer {child.secret}"}
         async with aiohttp.ClientSession(child.url, headers=headers) as http:
             found = await ask_canary(asker(child, http, conversations=conversations), conversations=conversations)
@@ -50,8 +55,8 @@ async def verdict(model: Path, directory, *, conversations: bool) -> CanaryVerdi
 
 
 @pytest.mark.parametrize("conversations", [True, pytest.param(False, marks=pytest.mark.slow)])
-async def test_a_model_that_works_is_ok(conversations, smollm2, directory):
-    assert await verdict(smollm2, directory, conversations=conversations) == CanaryVerdict("ok")
+async def test_a_model_that_works_is_ok(which, conversations, smollm2, directory):
+    assert await verdict(which, smollm2, directory, conversations=conversations) == CanaryVerdict("ok")
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +88,9 @@ def relabelled(golden, tmp_path_factory) -> dict[str, Path]:
 @pytest.mark.parametrize(("name", "reason"), [
     ("llama", "salad"), ("qwen2", "salad"), ("trained", "empty"), ("untrained", "unsure"),
 ])  # fmt: skip
-async def test_a_diffusion_model_under_another_name_is_suspect(name, reason, conversations, relabelled, directory):
-    found = await verdict(relabelled[name], directory, conversations=conversations)
+async def test_a_diffusion_model_under_another_name_is_suspect(
+    which, name, reason, conversations, relabelled, directory
+):
+    found = await verdict(which, relabelled[name], directory, conversations=conversations)
     assert found.status == "suspect"
     assert any(told.startswith(f"{reason} in ") for told in found.reasons), found

@@ -28,7 +28,7 @@ def of_llama_cpp(server: Server) -> list[psutil.Process]:
             words = process.cmdline()
         except psutil.Error:
             continue
-        if "unmask.gateway.xllamacpp_server" in words and not any(word.endswith("keeper.py") for word in words):
+        if {"--alias", "--ctx-size"} <= {*words} and not any(word.endswith("keeper.py") for word in words):
             found.append(process)
     return found
 

@@ -25,8 +25,10 @@ def write_config(path: Path, models: dict[str, dict[str, Any]], **more: Any) -> 
     return path
 
 
-def five(files: dict[str, str], far: str) -> dict[str, dict[str, Any]]:
-    """All kinds of models at once, as a configuration has them: llama.cpp's, three of ours, and one elsewhere."""
+def five(files: dict[str, str], far: str, **llama: Any) -> dict[str, dict[str, Any]]:
+    """All kinds of models at once, as a configuration has them: llama.cpp's, of which ``llama`` is said besides, three
+    of ours, and one elsewhere.
+    """
     models: dict[str, dict[str, Any]] = {name: {"path": path} for name, path in files.items()}
-    models["smol"] |= {"threads": 1, "context": 512, "aliases": ["gpt-4o-mini"]}
+    models["smol"] |= {"threads": 1, "context": 512, "aliases": ["gpt-4o-mini"], **llama}
     return models | {"far": {"url": far, "model": "moe"}}

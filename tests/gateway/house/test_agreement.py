@@ -89,7 +89,7 @@ class Spawning:
         self.seen.append(("unmask", options.model))
         raise ModelLoadFailedError("Started.")
 
-    def _plan(self, lane, engines, model, name, paradigm, options, **said):
+    def _plan(self, lane, engines, model, name, paradigm, options, architecture, **said):
         """The engines here are drawn, and registered nowhere."""
         return lane.name, str(model)
 

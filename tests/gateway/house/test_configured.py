@@ -20,10 +20,10 @@ def damaged(source: Path, target: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(files, smollm2, tmp_path_factory):
+def server(files, llama, smollm2, tmp_path_factory):
     home = tmp_path_factory.mktemp("house")
     (home / "cut.gguf").write_bytes(smollm2.read_bytes()[: 2**22])
-    lane = {"threads": 1, "context": 512, "canary": False}
+    lane = {"threads": 1, "context": 512, "canary": False, **llama}
     models = {
         "damaged": {"path": str(damaged(smollm2, home / "damaged.gguf")), "preload": True, **lane},
         "cut": {"path": "cut.gguf"},

@@ -21,9 +21,9 @@ PROMPT = "What is 7 + 8?"
 
 
 @pytest.fixture(scope="module")
-def server(files, far, tmp_path_factory):
+def server(files, far, llama, tmp_path_factory):
     models = {
-        "smol": {"path": files["smol"], "threads": 1, "context": 1024, "slots": 6, "stall_timeout": 4},
+        "smol": {"path": files["smol"], "threads": 1, "context": 1024, "slots": 6, "stall_timeout": 4, **llama},
         "llada": {"path": files["llada"]},
         "far": {"url": far, "model": "moe"},
     }

@@ -16,6 +16,8 @@ from tests.gateway.house.family import family, logged, of_llama_cpp
 from tests.gateway.house.files import write_config
 from tests.serving.processes import UNMASK, environment, serve
 
+pytest.importorskip("xllamacpp", reason="llama.cpp is not installed; install unmask[llamacpp]")
+
 FORCED = {"llada": "llama.cpp", "dream": "llama.cpp", "smol": "unmask", "tiny": "llama.cpp"}
 OWN_LANE = {"llada": "unmask", "dream": "unmask", "smol": "llama.cpp", "tiny": "unmask"}
 

@@ -34,17 +34,19 @@ def sizes(config: Path) -> dict[str, int]:
 
 
 @pytest.fixture(scope="module")
-def roomy(files, far, tmp_path_factory) -> Path:
+def roomy(files, far, llama, tmp_path_factory) -> Path:
     """A configuration without a limit."""
-    return write_config(tmp_path_factory.mktemp("roomy") / "models.yaml", five(files, far))
+    return write_config(tmp_path_factory.mktemp("roomy") / "models.yaml", five(files, far, **llama))
 
 
 @pytest.fixture
-def narrow(files, far, roomy, tmp_path) -> Path:
+def narrow(files, far, llama, roomy, tmp_path) -> Path:
     """One with memory for llama.cpp's model and one of ours besides, or for two of ours and not all three."""
     takes = sizes(roomy)
     budget = takes["smol"] + max(takes[name] for name in ("tiny", "llada", "dream"))
-    return write_config(tmp_path / "models.yaml", five(files, far), memory_budget=min(budget, sum(takes.values()) - 1))
+    return write_config(
+        tmp_path / "models.yaml", five(files, far, **llama), memory_budget=min(budget, sum(takes.values()) - 1)
+    )
 
 
 async def apart(session: aiohttp.ClientSession, server: Server, prompts) -> dict[tuple[str, str, str], str]:

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,10 +16,12 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from tests.gateway.real_llama import BOTH, plan_on
 from tests.gateway.upstream.fake import HI, answers, chat, endpoint, opened
 from unmask.answers.chat import Continuation, Length
 from unmask.answers.tools import Tool, ToolChoice
 from unmask.errors import ContextLengthError, InvalidValueError, LaneKeyError, ModelUnsupportedEngineError
+from unmask.gateway.llama_cpp import LlamaCppOptions
 from unmask.metrics import Metrics
 from unmask.params import GenerationParams
 from unmask.serving.lane_model import LaneModel
@@ -29,18 +30,16 @@ from unmask.terms import NO_TIMEOUTS
 CITY = {"type": "object", "properties": {"city": {"enum": ["Paris", "Rome"]}}, "required": ["city"]}
 SECRET = "sk-child"
 BEARER = {"Authorization": f"Bearer {SECRET}"}
-OPTIONS = ("--alias", "m", "--host", "127.0.0.1", "--port", "0", "--ctx-size", "1024", "--parallel", "2",
-           "--threads", "1", "--threads-batch", "1")  # fmt: skip
+OPTIONS = LlamaCppOptions(context=512, slots=2, threads=1, prompt_cache_mib=64)
 
 
 @contextmanager
-def served(model: Path, log: Path) -> Iterator[str]:
+def served(which: str, model: Path, log: Path) -> Iterator[str]:
     """llama.cpp's server with ``model``, in a process of its own; where it listens."""
-    pytest.importorskip("xllamacpp", reason="llama.cpp is not installed; install unmask[llamacpp]")
-    own = {"OMP_WAIT_POLICY": "passive", "LLAMA_API_KEY": SECRET, "LLAMA_ARG_CACHE_RAM": "64"}
-    program = [sys.executable, "-m", "unmask.gateway.xllamacpp_server", "--model", str(model), *OPTIONS]
+    plan = plan_on(which, model, "m", OPTIONS)
+    environment = os.environ | dict(plan.environment) | {plan.secret_variable: SECRET}
     with log.open("w") as sink:
-        process = subprocess.Popen(program, stdout=sink, stderr=sink, env=os.environ | own)
+        process = subprocess.Popen(plan.command(0), stdout=sink, stderr=sink, env=environment)
     try:
         yield _address(process, log)
     finally:
@@ -51,15 +50,21 @@ def served(model: Path, log: Path) -> Iterator[str]:
 def _address(process: subprocess.Popen[bytes], log: Path) -> str:
     latest = time.monotonic() + 60
     while time.monotonic() < latest and process.poll() is None:
-        if found := re.search(r"ready on (\S+)", log.read_text()):
+        if found := re.search(r"(?:ready|listening) on (http\S+)", log.read_text()):
             return found.group(1)
         time.sleep(0.05)
     raise AssertionError(f"llama.cpp did not start: {log.read_text()[-2000:]}")
 
 
+@pytest.fixture(scope="module", params=BOTH)
+def which(request: pytest.FixtureRequest) -> str:
+    """Whose llama.cpp it is."""
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def lane(smollm2: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with served(smollm2, tmp_path_factory.mktemp("llama") / "log") as url:
+def lane(which: str, smollm2: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with served(which, smollm2, tmp_path_factory.mktemp("llama") / "log") as url:
         yield url
 
 
@@ -210,9 +215,13 @@ async def test_forms(lane):
 
 
 async def test_a_begun_answer_goes_on(lane):
-    found = (await ask(lane, chat(max_tokens=6, temperature=0, prefill="Sure, the")))[0]
-    assert found.content
-    assert not found.content.startswith("Sure")
+    begun = chat([*HI, {"role": "assistant", "content": "Sure, the"}], max_tokens=6, temperature=0)
+    for question in (chat(max_tokens=6, temperature=0, prefill="Sure, the"), begun):
+        found = (await ask(lane, question))[0]
+        assert found.content
+        assert not found.content.startswith("Sure")
+        async with opened(endpoint(f"{lane}/v1", "llama.cpp", key=SECRET)) as upstream:
+            assert len((await upstream.tokenizer().of_chat(question)).ids) == found.completion.prompt_tokens
 
 
 async def test_log_probabilities(lane):
@@ -259,8 +268,8 @@ async def test_another_key_is_no_fault_of_the_clients(lane):
             await answers(upstream.chat(chat()))
 
 
-async def test_a_diffusion_model_is_taught_about(golden, tmp_path):
+async def test_a_diffusion_model_is_taught_about(which, golden, tmp_path):
     teaching = pytest.raises(ModelUnsupportedEngineError, match="one token after another")
-    with served(golden / "gguf" / "llada-q8_0.gguf", tmp_path / "log") as url, teaching as caught:
+    with served(which, golden / "gguf" / "llada-q8_0.gguf", tmp_path / "log") as url, teaching as caught:
         await ask(url, chat(max_tokens=4))
     assert "unmask" in caught.value.hint

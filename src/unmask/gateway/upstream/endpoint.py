@@ -8,7 +8,8 @@ from typing import Literal
 from unmask.answers.syntax import AnswerSyntax
 from unmask.checkpoints.paradigm import Paradigm
 
-UpstreamKind = Literal["llama.cpp", "vllm", "sglang", "remote"]
+# "diffusion": a server of llama.cpp for that, of its pull request 24427, which shares nothing with llama-server.
+UpstreamKind = Literal["llama.cpp", "vllm", "sglang", "remote", "diffusion"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -234,7 +234,7 @@ class AnswerReader:
         asked, counts, whole = self._asked, self._counts, self._whole
         if asked.max_tokens is not None and finish == "stop" and not self.stopped:
             # Who rounds limits up, or does not tell why it ended, does not say so either.
-            most = asked.max_tokens if self._finish else asked.max_tokens - 1
+            most = asked.max_tokens if self._finish and asked.tells_end else asked.max_tokens - 1
             finish = "length" if (counts.told_completion or 0) > most else finish
         completion = LaneCompletion(
             finish_reason=finish,

@@ -15,7 +15,7 @@ from unmask.gateway.upstream.endpoint import Endpoint
 from unmask.gateway.upstream.forms import check_prefill, form_fields
 from unmask.gateway.upstream.messages import openai_messages
 from unmask.gateway.upstream.tools import check_chat_tools, reading_of, tool_fields, tool_messages
-from unmask.gateway.upstream.understood import TAKEN, check_params, check_taken, is_said
+from unmask.gateway.upstream.understood import HERE, TAKEN, check_params, check_taken, is_said
 from unmask.params import CONSTRAINTS, GenerationParams
 from unmask.sampling import SAMPLING
 
@@ -32,8 +32,8 @@ class Asked:
     ``body``: its JSON. ``unlimited``: the same without ``max_tokens``, for an answer that is to be cut to what fits; it
     is sent if the lane says that it has no room for as many. ``prompt_bytes``: how long what is asked is, for a lane
     that does not count tokens. ``stop`` strings end the text whether the lane was told of them or not. ``logprobs``:
-    how many alternatives were asked for with each token. ``timeout`` in seconds. ``applied``: what the lane was told,
-    as users name it.
+    how many alternatives were asked for with each token. ``tells_end``: whether what the lane says of why the answer
+    ended means anything. ``timeout`` in seconds. ``applied``: what the lane was told, as users name it.
     """
 
     path: str
@@ -45,6 +45,7 @@ class Asked:
     logprobs: int | None
     frames: bool
     max_tokens: int | None
+    tells_end: bool
     timeout: float | None
     applied: dict[str, Any]
 
@@ -146,6 +147,7 @@ def _asked(
         logprobs=params.logprobs,
         frames=params.frames,
         max_tokens=params.max_tokens,
+        tells_end=endpoint.kind != "diffusion",  # which says "stop" of every answer
         timeout=None if params.timeout_ms is None else params.timeout_ms / 1000,
         applied=applied,
     )
@@ -176,10 +178,11 @@ def _sampling(params: GenerationParams, seed: int | None, endpoint: Endpoint) ->
         most = endpoint.context_length or _MOST_LOOKED_AT  # llama.cpp makes room for as many
         fields["repeat_last_n"] = most if params.repeat_last_n < 0 else min(params.repeat_last_n, most)
     if params.top_k is not None:
-        fields["top_k"] = max(0, params.top_k) or (0 if endpoint.kind == "llama.cpp" else -1)  # "off", in its words
+        off = -1 if endpoint.kind in ("vllm", "sglang") else 0  # in its words
+        fields["top_k"] = max(0, params.top_k) or off
     if seed is not None:
         fields["seed"] = seed
-    if params.stop and endpoint.kind != "llama.cpp":  # which does not tell by which one it was stopped
+    if params.stop and TAKEN["stop"][endpoint.kind] != HERE:  # llama.cpp does not tell by which one it was stopped
         fields["stop"] = list(params.stop)
     if params.logit_bias:
         fields["logit_bias"] = {str(token): bias for token, bias in params.logit_bias.items()}
@@ -193,14 +196,19 @@ def _alternatives(count: int, endpoint: Endpoint) -> int:
 
 def _conversation(chat: Chat, endpoint: Endpoint) -> dict[str, Any]:
     messages = openai_messages(tool_messages(chat, endpoint), endpoint.kind)
-    if not chat.prefill:
-        return {"messages": messages}
-    fields: dict[str, Any] = {"messages": [*messages, {"role": "assistant", "content": chat.prefill}]}
-    if endpoint.kind in ("vllm", "sglang"):
+    if chat.prefill:
+        messages.append({"role": "assistant", "content": chat.prefill})
+    fields: dict[str, Any] = {"messages": messages}
+    # llama.cpp goes on with any last message of the assistant's; untold to, b11434 repeats it in its answer.
+    if chat.prefill or (endpoint.kind == "llama.cpp" and any(map(_is_text_of_the_assistant, messages[-1:]))):
         fields["continue_final_message"] = True
-    if endpoint.kind == "vllm":
-        fields["add_generation_prompt"] = False
+        if endpoint.kind in ("llama.cpp", "vllm"):
+            fields["add_generation_prompt"] = False
     return fields
+
+
+def _is_text_of_the_assistant(message: dict[str, Any]) -> bool:
+    return bool(message["role"] == "assistant" and "tool_calls" not in message)
 
 
 def _thinking_fields(chat: Chat, endpoint: Endpoint) -> dict[str, Any]:
@@ -209,6 +217,8 @@ def _thinking_fields(chat: Chat, endpoint: Endpoint) -> dict[str, Any]:
         least = "instant" if endpoint.snapshots else "none"
         effort = least if chat.thinking is False else chat.effort
         return {} if effort is None else {"reasoning_effort": effort}
+    if endpoint.kind == "diffusion":
+        return {}
     variables: dict[str, Any] = {**chat.variables}
     if chat.thinking is not None:
         variables |= dict.fromkeys(_THINKING, chat.thinking)
@@ -237,6 +247,9 @@ def _check_chat(chat: Chat, endpoint: Endpoint) -> None:
 
 
 def _check_thinking(chat: Chat, endpoint: Endpoint) -> None:
+    for name in ("thinking", "effort"):
+        if getattr(chat, name):
+            check_taken(name, endpoint)
     if endpoint.kind == "remote":
         if chat.thinking and chat.effort is None:
             raise UnsupportedValueError(

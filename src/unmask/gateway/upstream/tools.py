@@ -12,6 +12,7 @@ from unmask.checkpoints.generic_tools import spell_out
 from unmask.errors import InvalidValueError, UnsupportedValueError
 from unmask.gateway.upstream.endpoint import Endpoint
 from unmask.gateway.upstream.forms import schema_fields
+from unmask.gateway.upstream.understood import check_taken
 from unmask.params import CONSTRAINTS
 
 _NO_PARAMETERS = {"type": "object", "properties": {}}
@@ -29,6 +30,8 @@ def check_chat_tools(chat: Chat, endpoint: Endpoint) -> None:
             hint="Give one of them.",
             param="tool_choice",
         )
+    if chat.choice.forced:
+        check_taken("tool_choice", endpoint)
     if not endpoint.tools and not chat.choice.forced and any(tool.strict for tool in chat.offered):
         raise UnsupportedValueError(
             f"The chat template of this model on lane '{endpoint.lane}' knows no tools: calls of 'strict' ones cannot "

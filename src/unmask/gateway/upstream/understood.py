@@ -23,40 +23,41 @@ KINDS: tuple[UpstreamKind, ...] = get_args(UpstreamKind)
 HERE = "kept here"  # the lane is not told of it
 
 _LOCAL: tuple[UpstreamKind, ...] = ("llama.cpp", "vllm", "sglang")
+_USUAL: tuple[UpstreamKind, ...] = (*_LOCAL, "remote")
 
 
-def _by(field: str, kinds: Iterable[UpstreamKind] = KINDS) -> dict[UpstreamKind, str]:
+def _by(field: str, kinds: Iterable[UpstreamKind] = _USUAL) -> dict[UpstreamKind, str]:
     return dict.fromkeys(kinds, field)
 
 
 # By our name, what of a lane's own fields says it. ``frames`` is for endpoints with snapshots.
 TAKEN: Mapping[str, Mapping[UpstreamKind, str]] = {
-    "max_tokens": _by("max_tokens"),
-    "temperature": _by("temperature"),
+    "max_tokens": _by("max_tokens", KINDS),
+    "temperature": _by("temperature", KINDS),
     "top_p": _by("top_p"),
-    "top_k": _by("top_k", _LOCAL),
+    "top_k": _by("top_k", (*_LOCAL, "diffusion")),
     "min_p": _by("min_p", _LOCAL),
     "presence_penalty": _by("presence_penalty"),
     "frequency_penalty": _by("frequency_penalty"),
     "repetition_penalty": _by("repetition_penalty", _LOCAL) | {"llama.cpp": "repeat_penalty"},
     "repeat_last_n": _by("repeat_last_n", ("llama.cpp",)),
-    "seed": _by("seed"),
-    "stop": _by("stop") | {"llama.cpp": HERE},
+    "seed": _by("seed", KINDS),
+    "stop": _by("stop") | {"llama.cpp": HERE, "diffusion": HERE},
     "min_tokens": _by("min_tokens", ("vllm", "sglang")),
-    "ignore_eos": _by("ignore_eos", _LOCAL),
+    "ignore_eos": _by("ignore_eos", (*_LOCAL, "diffusion")),
     "logit_bias": _by("logit_bias"),
     "logprobs": _by("logprobs"),
-    "timeout_ms": _by(HERE),
+    "timeout_ms": _by(HERE, KINDS),
     "json_schema": _by("response_format"),
     "regex": {"vllm": "structured_outputs", "sglang": "regex"},
     "choices": {"llama.cpp": "grammar", "vllm": "structured_outputs", "sglang": "regex"},
-    "tools": _by("tools"),
+    "tools": _by("tools") | {"diffusion": "messages"},
     "tool_choice": _by("tool_choice") | {"llama.cpp": "response_format"},
-    "parallel_tool_calls": _by("parallel_tool_calls"),
+    "parallel_tool_calls": _by("parallel_tool_calls") | {"diffusion": HERE},
     "thinking": _by("chat_template_kwargs", _LOCAL) | {"remote": "reasoning_effort"},
     "effort": _by("chat_template_kwargs", _LOCAL) | {"remote": "reasoning_effort"},
     "chat_template_kwargs": _by("chat_template_kwargs", _LOCAL),
-    "prefill": {"llama.cpp": "messages", **_by("continue_final_message", ("vllm", "sglang"))},
+    "prefill": _by("continue_final_message", _LOCAL),
     "token ids": _by("prompt", _LOCAL),
 }
 
