@@ -15,6 +15,11 @@ class Refusal:
     message: str
     remedy: str
 
+    @classmethod
+    def of(cls, error: UnmaskError) -> Refusal:
+        """``error`` as the reason."""
+        return cls(error.code, error.message, error.hint)
+
     def error(self) -> UnmaskError:
         """The error itself, for who asks for the model all the same."""
         return UnmaskError.from_code(self.code, self.message, self.remedy)

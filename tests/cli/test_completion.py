@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import socket
+import time
+import urllib.request
+
 import pytest
 
 from tests.cli.test_run import unmask
+from tests.serving.processes import serve
 from unmask.cli.completion import complete_lanes, complete_models
 
 
-def proposed(words: str) -> list[str]:
+def proposed(words: str, **settings: str) -> list[str]:
     """What bash would be told for the last of ``words``."""
-    done = unmask(_UNMASK_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=str(words.count(" ")))
+    done = unmask(_UNMASK_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=str(words.count(" ")), **settings)
     assert done.returncode == 0
     assert "Traceback" not in done.stderr
     return done.stdout.split()
@@ -47,3 +52,35 @@ def test_models_are_configured_ones_directories_and_gguf_files(tmp_path, monkeyp
     (tmp_path / "x.yaml").write_text("models: [")
     assert complete_models("m") == ["model.gguf", "models/"]
     assert complete_lanes("un") == ["unmask"]
+
+
+def test_names_that_a_running_server_knows(tmp_path):
+    """Of the server that the line or the environment means, with the key that it wants."""
+    (tmp_path / "x.yaml").write_text(
+        "models: {mine: {path: unmask-tiny, aliases: [modest]}, far: {url: http://127.0.0.1:1/v1, model: m}, "
+        "broken: {path: nowhere}}"
+    )
+    with serve("--config", str(tmp_path / "x.yaml"), "--api-key", "sesame") as server:
+        there = {"UNMASK_URL": server.url, "UNMASK_API_KEY": "sesame"}
+        assert proposed("unmask stop ", **there) == ["mine", "modest", "far"]
+        assert proposed(f"unmask stop --url {server.url} --api-key sesame m") == ["mine", "modest"]
+        assert proposed("unmask logs ", **there) == [], "none of them has a log of its own"
+        body = b'{"model": "mine", "prompt": "a", "max_tokens": 1}'
+        asked = urllib.request.Request(f"{server.url}/v1/completions", body)
+        for name, value in (("authorization", "Bearer sesame"), ("content-type", "application/json")):
+            asked.add_header(name, value)
+        asked.add_header("x-request-id", "mine-1")
+        urllib.request.urlopen(asked, timeout=60).close()
+        assert proposed("unmask why mi", **there) == ["mine-1"]
+        assert proposed("unmask stop ", UNMASK_URL=server.url) == [], "without the key"
+
+
+def test_without_a_server_the_configuration_tells_soon_and_nothing_is_an_error(tmp_path):
+    (tmp_path / "x.yaml").write_text("models: {mine: {path: y, aliases: [modest]}}")
+    with socket.create_server(("127.0.0.1", 0)) as deaf:  # takes connections, and never answers
+        for url in (f"http://127.0.0.1:{deaf.getsockname()[1]}", "http://127.0.0.1:1", "nonsense"):
+            nobody = {"UNMASK_URL": url, "UNMASK_CONFIG": str(tmp_path / "x.yaml")}
+            began = time.monotonic()
+            assert proposed("unmask stop mo", **nobody) == ["modest"]
+            assert time.monotonic() - began < 15
+        assert proposed("unmask why ", **nobody) == []

@@ -36,7 +36,7 @@ def file(tmp_path_factory):
 def rows(done):
     """The table by name, without its head; what stands below it."""
     lines = done.stdout.splitlines()
-    assert lines[0].split() == ["NAME", "PARADIGM", "ARCHITECTURE", "SIZE", "CONTEXT", "LANE", "STATE"]
+    assert lines[0].split() == ["NAME", "ALIASES", "PARADIGM", "ARCHITECTURE", "SIZE", "CONTEXT", "LANE", "STATE"]
     return lines[1:]
 
 
@@ -71,6 +71,7 @@ def test_all_of_a_configuration_is_listed_and_what_is_refused_is_no_failure(file
     assert [line.split("  ")[-1].strip() for line in lines[:7]] == [
         "not loaded", "not loaded", "not loaded", "not downloaded", "refused", "refused", "not loaded",
     ]  # fmt: skip
+    assert [line.split()[1] for line in lines[:2]] == ["-", "little"]
     assert any(line.startswith("far: ") and "FAR_KEY" in line and "[lane_missing]" in line for line in lines)
     assert len({line.index("  unmask  ") for line in lines if "  unmask  " in line}) == 1  # aligned
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.serving.processes import UNMASK, environment
 from unmask.cli.server_client import ServerClient
-from unmask.cli.tables import columns
+from unmask.cli.tables import columns, few
 from unmask.errors import InvalidValueError, ServerUnreachableError
 
 
@@ -72,3 +72,7 @@ def test_what_makes_no_sense_is_a_usage_error(arguments):
 def test_names_cannot_command_the_terminal():
     table = columns(("NAME", "NOTE"), [("a\x1b[2J", None), ("bb", "x")])
     assert table == "NAME      NOTE\na\\x1b[2J  -\nbb        x"
+
+
+def test_a_cell_has_few_names():
+    assert [few(["a", "b", "c", "d"][:count]) for count in range(5)] == ["", "a", "a, b", "a, b, +1", "a, b, +2"]

@@ -13,7 +13,7 @@ from tests.golden.checkpoints import served_copy
 from unmask.checkpoints.directory import open_checkpoint
 from unmask.checkpoints.weights import TensorReader
 from unmask.engine import fit
-from unmask.engine.free_memory import host_bytes
+from unmask.engine.free_memory import host_bytes, total_bytes
 from unmask.errors import InsufficientMemoryError, UnmaskError
 from unmask.models.int8 import Int8Weight, int8_unavailable
 from unmask.models.load import load_model
@@ -185,6 +185,14 @@ def test_the_tightest_group_around_the_process_counts(tmp_path):
     assert host_bytes(proc, groups) == 3 * GIB + GIB // 2, "what is only cached can be had back"
     lay(groups / "pod" / "box", memory__max=str(GIB))
     assert host_bytes(proc, groups) == 0
+
+
+def test_what_there_is_in_all_is_what_the_machine_has_or_its_groups_allow(tmp_path):
+    proc, groups = machine(tmp_path, "0::/pod/box\n")
+    assert total_bytes(proc, groups) == 32 * GIB
+    lay(groups / "pod", memory__max=f"{6 * GIB}\n", memory__current=f"{4 * GIB}\n")
+    assert total_bytes(proc, groups) == 6 * GIB
+    assert total_bytes(tmp_path / "none", tmp_path / "none") is None
 
 
 def test_the_older_groups(tmp_path):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.gateway.world import World, closed_loop
 from tests.test_docs import DOCS, cells_under
+from unmask.gateway.config.need import USUAL_SHARE
 from unmask.gateway.residency import Residency, ResidencyLimits
-from unmask.serving.opening import USUAL_SHARE
 from unmask.serving.settings import ServerSettings
 
 PAGE = (DOCS / "gateway.md").read_text()

@@ -16,12 +16,13 @@ from unmask.gateway.child import Child
 from unmask.gateway.engine import Engine
 from unmask.gateway.engine_plan import plan_for
 from unmask.gateway.engine_registry import Registry
+from unmask.gateway.llama_cpp import LlamaCppOptions
 
 _SERVE = """
     os.environ["LLAMA_API_KEY"] = secret
     if len(sys.argv) < 2 or "--trust-remote-code" in sys.argv:
         sys.exit(2)
-    print("options:", " ".join(option for option in sys.argv[1:] if option != secret), flush=True)
+    print("options:", " ".join(option for option in sys.argv[1:] if secret not in option), flush=True)
     print("The server is fired up and ready to roll!", flush=True)
     from tests.gateway import fake_engine
     fake_engine.serve(argparse.Namespace(port=options.port, loading=0.3, unable=False, mute=False))
@@ -49,6 +50,7 @@ if __name__ == "__main__":
     options = parser.parse_args()
     secret = os.environ["VLLM_API_KEY"]
 {_SERVE}"""
+MORE = LlamaCppOptions(more=("--seed", "1"))
 MODULES = {"sglang": ("launch_server.py", SGLANG), "vllm": ("entrypoints/cli/main.py", VLLM)}
 
 
@@ -70,6 +72,14 @@ def mine(kind: str):
     return lane("mine", kind, "safetensors")
 
 
+@pytest.mark.parametrize(("kind", "flag"), [("sglang", "--context-length"), ("vllm", "--max-model-len")])
+def test_what_is_said_of_a_model_comes_before_its_address(tmp_path, kind, flag):
+    there = registered(kind, tmp_path / "python")
+    plan = plan_for(mine(kind), there, tmp_path, "m", "autoregressive", MORE, context=512)
+    assert list(plan.command(8))[-8:] == [flag, "512", "--seed", "1", "--host", "127.0.0.1", "--port", "8"]
+    assert flag not in plan_for(mine(kind), there, tmp_path, "m", "autoregressive").command(8)
+
+
 @pytest.mark.parametrize("paradigm", ["autoregressive", "diffusion"])
 @pytest.mark.parametrize("kind", ["sglang", "vllm"])
 async def test_it_serves_behind_its_secret(python, tmp_path, directory, mark, kind, paradigm):
@@ -77,7 +87,8 @@ async def test_it_serves_behind_its_secret(python, tmp_path, directory, mark, ki
     assert plan.start_seconds == 600
     async with running(replace(plan, environment={**plan.environment, MARK: mark}), directory) as child:
         options = next(line for line in child.tail() if line.startswith("options:"))
-        assert f"{tmp_path / 'model'} --served-model-name m --host 127.0.0.1" in options
+        assert f"{tmp_path / 'model'} --served-model-name m " in options
+        assert " --host 127.0.0.1 --port " in options
         assert ("--dllm-algorithm LowConfidence" in options) == ((kind, paradigm) == ("sglang", "diffusion"))
         command = Path(f"/proc/{child.pid}/cmdline").read_bytes().decode()
         assert child.secret not in command
@@ -101,7 +112,7 @@ async def test_it_serves_behind_its_secret(python, tmp_path, directory, mark, ki
 def test_each_class_is_decoded_as_sglang_can(tmp_path, architecture, algorithm):
     engines = registered("sglang", tmp_path)
     plan = plan_for(mine("sglang"), engines, tmp_path, "m", "diffusion", architecture=architecture)
-    assert plan.command(1)[-4:] == ["--dllm-algorithm", algorithm, "--port", "1"]
+    assert plan.command(1)[-6:-4] == ["--dllm-algorithm", algorithm]
     told = plan_for(mine("sglang"), engines, tmp_path, "m", "autoregressive", architecture=architecture).command(1)
     assert "--dllm-algorithm" not in told
 

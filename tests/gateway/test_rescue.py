@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -98,6 +101,7 @@ async def test_two_builds_of_llama_cpp(builds, file, card, tmp_path, directory, 
     assert first.name == "old"
     served, child = await load_or_rescue(card, lanes, first, Loader(file, model, directory, mark), file)
     await child.close()
+    await soon(lambda: file.read().pins)
     assert served.name == "new"
     assert (calls(old), calls(new)) == (1, 1)
     # From now on the first is not asked for such models, and still for others.
@@ -125,10 +129,38 @@ async def test_what_cannot_be_remembered_is_served_all_the_same(builds, file, ca
 
     with structlog.testing.capture_logs() as log:
         served, child = await load_or_rescue(card, lanes, route(card, lanes).lane, load, file)
+        await soon(lambda: log)
     await child.close()
     assert served.name == "new"
     assert [line["event"] for line in log] == ["rescue not remembered"]
     assert nothing_left(mark)
+
+
+async def test_who_holds_the_file_holds_nobody_up(builds, file, card, tmp_path, directory, mark):
+    lanes, loop = known_lanes(), asyncio.get_running_loop()
+    held, letting_go = threading.Event(), threading.Event()
+
+    def hold():
+        with file.changing():
+            held.set()
+            letting_go.wait(20)
+
+    holding = loop.run_in_executor(None, hold)
+    await soon(held.is_set)
+    loader = Loader(file, str(tmp_path / "model"), directory, mark)
+    served, child = await asyncio.wait_for(load_or_rescue(card, lanes, route(card, lanes).lane, loader, file), 15)
+    assert served.name == "new"
+    assert file.read().pins == []
+    letting_go.set()
+    await holding
+    await soon(lambda: file.read().pins)
+    await child.close()
+
+
+async def soon(so: Callable[[], object]) -> None:
+    async with asyncio.timeout(10):
+        while not so():
+            await asyncio.sleep(0.01)
 
 
 async def test_a_second_that_does_not_know_it_ends_the_matter(builds, file, card, tmp_path, directory, mark):

@@ -16,6 +16,7 @@ from unmask.errors import (
     EngineUnavailableError,
     InsufficientMemoryError,
     InvalidCheckpointError,
+    ModelLoadTimeoutError,
     ModelNotFoundError,
 )
 from unmask.gateway.residency import ResidencyLimits
@@ -325,6 +326,31 @@ async def test_the_circuit_opens_and_closes_by_itself():
     assert garage.state("a").retry_at == pytest.approx(time.time() + 4.0, abs=0.5)
     assert await garage.use("b") == 4.0, "another model is not affected"
     assert await garage.use("a") == pytest.approx(0.5 + 4.0, abs=0.6), "it works again, without a restart"
+
+
+@at_virtual_time
+async def test_a_load_that_took_too_long_says_when_the_next_one_may_begin():
+    garage = Garage()
+    garage.errors = [ModelLoadTimeoutError("late") for _ in range(2)]
+    told = []
+    for _ in range(2):
+        with pytest.raises(ModelLoadTimeoutError) as refused:
+            await garage.use("a")
+        told.append(refused.value.retry_after)
+    assert told == [1, 2]
+
+
+@at_virtual_time
+async def test_the_circuit_counts_failures_that_answers_came_between():
+    """One that dies again and again after a few answers is told of as it is: it has answered, and was never up long."""
+    garage = Garage()
+    for _ in range(3):
+        async with garage.supervisor.hold("a") as a:  # as one that answers
+            a.die("It ate too much.")
+            await asyncio.sleep(0.1)
+    with pytest.raises(CircuitOpenError) as refused:
+        await garage.use("a")
+    assert "failed 3 times and was never up for 60 s in between, the last time with: It ate" in refused.value.message
 
 
 @at_virtual_time

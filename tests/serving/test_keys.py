@@ -13,7 +13,7 @@ import structlog
 from fastapi import APIRouter
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.serving.fakes import LoadedEntry, ScriptedEngine, finished, serving, until
+from tests.serving.fakes import LoadedEntry, ScriptedEngine, SlowEntry, finished, listening, serving, until
 from tests.serving.wire import events
 from unmask.errors import InvalidKeyFileError
 from unmask.events import CanvasEvent, RequestStats
@@ -86,10 +86,10 @@ async def test_the_one_key_and_the_file_work_side_by_side(path):
 async def test_scopes(session, path):
     key_file.write(path, [made(scopes=("models",)), made(OTHER, "prometheus", scopes=("metrics",))])
     async with serving(keys=path) as fake:
-        for name in ("/v1/models", "/tokenizer_info"):
+        for name in ("/v1/models", "/api/tags"):
             async with session.get(fake.url + name) as response:
                 assert response.status == 200
-        assert (await ask(session, fake, {"prompt": "a"}, "/tokenize"))[0] == 200
+        assert (await ask(session, fake, {"prompt": "a"}, "/tokenize"))[0] == 403
         status, _, answer = await ask(session, fake, {"prompt": "a"})
         assert (status, answer["error"]["code"]) == (403, "insufficient_scope")
         assert "'generate'" in answer["error"]["message"]
@@ -117,8 +117,8 @@ def all_needs() -> Needs:
         ("GET", "/v1/models", "models"),
         ("HEAD", "/v1/models/a/b", "models"),
         ("GET", "/openapi.json", "models"),
-        ("POST", "/tokenize", "models"),
-        ("POST", "/v1/messages/count_tokens", "models"),
+        ("POST", "/tokenize", "generate"),
+        ("POST", "/v1/messages/count_tokens", "generate"),
         ("GET", "/metrics", "metrics"),
         ("POST", "/metrics", "metrics"),
         ("POST", "/v1/chat/completions", "generate"),
@@ -126,7 +126,7 @@ def all_needs() -> Needs:
         ("GET", "/v1/modelsx", "generate"),
         ("POST", "/v1/models", "models"),  # a 405
         ("POST", "/v1/responses/tokenize", "generate"),
-        ("POST", "/tokenize\n", "models"),  # as the router has it
+        ("POST", "/tokenize\n", "generate"),  # as the router has it
         ("POST", "/health", "nothing"),
         ("DELETE", "/v1/responses/resp_1", "generate"),
         ("GET", "/anything/new", "generate"),
@@ -147,16 +147,35 @@ def test_what_each_route_declares(all_needs):
         "/openapi.json",
         "/v1/models",
         "/v1/models/{name:path}",
-        "/v1/messages/count_tokens",
-        "/tokenize",
-        "/detokenize",
-        "/tokenizer_info",
         "/api/tags",
         "/api/ps",
         "/api/version",
         "/api/show",
     }
     assert told.keys() == {"generate"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/tokenize", {"prompt": "hi"}),
+        ("POST", "/detokenize", {"tokens": [1]}),
+        ("GET", "/tokenizer_info", None),
+        ("POST", "/v1/messages/count_tokens", {"model": "unmask-tiny", **CHAT}),
+        ("POST", "/v1/responses/input_tokens", {"model": "unmask-tiny", "input": "hi"}),
+        ("POST", "/v1/chat/completions", CHAT),
+        ("POST", "/api/generate", {"model": "unmask-tiny", "keep_alive": -1}),
+    ],
+)
+async def test_who_may_only_look_has_no_model_loaded(session, tmp_path, method, path, body):
+    key_file.write(tmp_path / "keys.json", [made(scopes=("models",))])
+    entry = SlowEntry(ScriptedEngine())
+    async with listening(House([entry]), keys=tmp_path / "keys.json") as url:
+        async with session.request(method, url + path, json=body) as response:
+            assert response.status == 403
+        async with session.get(f"{url}/v1/models") as response:
+            assert response.status == 200
+    assert entry.loading == 0
 
 
 def test_a_route_that_declares_nothing_is_an_error():

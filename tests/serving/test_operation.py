@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+import resource
 import subprocess
 import time
 from collections.abc import Iterator
@@ -17,7 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.serving.fakes import LoadedEntry, ScriptedEngine, SlowEntry, listening, until
 from tests.serving.processes import UNMASK, Server, environment, serve
 from tests.serving.test_loading_streams import BODIES
-from unmask.cli.server_client import ServerClient, model_states
+from unmask.cli.server_client import ServerClient, models_by_name
 from unmask.errors import LogNotFoundError, ModelNotFoundError
 from unmask.refusal import Refusal
 from unmask.serving.entry import Stay
@@ -88,15 +90,16 @@ async def test_a_child_is_loaded_told_of_read_along_and_stopped(live, client):
     assert client.log(CHILD, after=log["position"])["lines"][-1].startswith(
         "---"
     )  # its end is in the log of a dead one
-    assert model_states(live.url) == {"tiny": "absent", CHILD: "absent", "broken": "refused"}
+    states = {name: model["state"] for name, model in models_by_name(live.url).items()}
+    assert states == {"tiny": "absent", CHILD: "absent", "broken": "refused"}
 
 
 async def test_the_verbs(live, client):
     body = BODIES[CHAT] | {"model": "t", "stream": False}
     assert (await ask(live.url, CHAT, body, **{"x-request-id": "why"}))[0] == 200
     listed = unmask(live, "ps").stdout.splitlines()
-    assert [line.split()[:2] for line in listed[:4]] == [
-        ["NAME", "STATE"], ["tiny", "ready"], [CHILD, "absent"], ["broken", "refused"],
+    assert [line.split()[:3] for line in listed[:4]] == [
+        ["NAME", "ALIASES", "STATE"], ["tiny", "t", "ready"], [CHILD, "-", "absent"], ["broken", "-", "refused"],
     ]  # fmt: skip
     assert listed[4].startswith("broken: ")
     assert listed[4].endswith("[checkpoint_not_found]")
@@ -150,6 +153,22 @@ async def test_a_log_is_followed(live):
         following.terminate()
         following.wait()
         following.stdout.close()
+
+
+async def test_what_the_disk_did_not_take_of_a_log_is_told(live):
+    """With a limit on the sizes of the server's files in place of a disk that is full."""
+    await ask(live.url, f"/unmask/models/{CHILD}/load")
+    assert "lost" not in unmask(live, "logs", CHILD).stdout
+    usual = resource.prlimit(live.process.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+    try:
+        assert (await ask(live.url, CHAT, BODIES[CHAT] | {"model": CHILD, "stream": False}))[0] == 200
+        lines = unmask(live, "logs", CHILD).stdout.splitlines()
+    finally:
+        resource.prlimit(live.process.pid, resource.RLIMIT_FSIZE, usual)
+    assert re.fullmatch(r"--- \d+ lines were lost, which the disk did not take\.", lines[-1])
+    assert json.loads(unmask(live, "logs", CHILD, "--json").stdout)["lost"] > 0
+    await ask(live.url, f"/unmask/models/{CHILD}/stop")
+    assert json.loads(unmask(live, "logs", CHILD, "--json").stdout)["lost"] == 0
 
 
 def test_what_is_not_there(live, client):

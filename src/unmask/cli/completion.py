@@ -1,4 +1,6 @@
-"""What a shell proposes when the tab key is pressed: names of models and of engines, quickly, and never an error."""
+"""What a shell proposes when the tab key is pressed: names that are known here or to a running server, quickly, and
+never an error.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,17 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import typer
+
+from unmask.cli.server_options import DEFAULT_URL
+
+if TYPE_CHECKING:
+    from unmask.cli.server_client import ServerClient
+
+_SECONDS = 1.0  # for a server's answer: somebody has pressed a key
+_MOST_REQUESTS = 20
 _MOST_FILES = 2000
 
 
@@ -28,6 +40,47 @@ def complete_lanes(incomplete: str) -> list[str]:
     except UnmaskError:  # 'unmask engine list' tells why
         return []
     return [lane.name for lane in lanes if lane.name.startswith(incomplete)]
+
+
+def complete_served(context: typer.Context, incomplete: str) -> list[str]:
+    """The models of the running server; where none answers, those of the file that ``UNMASK_CONFIG`` names."""
+    from unmask.errors import UnmaskError
+
+    try:
+        models = _server(context).models()
+        names = [name for model in models for name in (model["name"], *model["aliases"]) if model["state"] != "refused"]
+    except UnmaskError:
+        names = [*_configured()]
+    return [name for name in dict.fromkeys(names) if name.startswith(incomplete)]
+
+
+def complete_logged(context: typer.Context, incomplete: str) -> list[str]:
+    """The models of the running server that have a log of their own."""
+    from unmask.errors import UnmaskError
+
+    try:
+        names = [model["name"] for model in _server(context).models() if model.get("log")]
+    except UnmaskError:
+        return []
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def complete_requests(context: typer.Context, incomplete: str) -> list[str]:
+    """The ids of the latest requests of the running server."""
+    from unmask.errors import UnmaskError
+
+    try:
+        found = [request["id"] for request in _server(context).requests(_MOST_REQUESTS)]
+    except UnmaskError:
+        return []
+    return [one for one in found if one.startswith(incomplete)]
+
+
+def _server(context: typer.Context) -> ServerClient:
+    """The one that the line so far, or the environment, means. Raises ``InvalidValueError``."""
+    from unmask.cli.server_client import ServerClient
+
+    return ServerClient(context.params.get("url") or DEFAULT_URL, context.params.get("api_key"), _SECONDS)
 
 
 def _configured() -> Iterator[str]:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from unmask.cli import options, server_options
+from unmask.cli.completion import complete_logged
 
 _SECONDS = 1.0  # between two looks at a log that is followed
 
-Name = Annotated[str, typer.Argument(help="The model, as 'unmask ps' names it.")]
+Name = Annotated[str, typer.Argument(help="The model, as 'unmask ps' names it.", autocompletion=complete_logged)]
 Lines = Annotated[
     int, typer.Option("--lines", "-n", envvar="UNMASK_LINES", min=1, max=10_000, help="So many lines, the last ones.")
 ]
@@ -38,13 +39,17 @@ def logs(
     if json:
         typer.echo(msgspec.json.encode(told).decode())
         return
-    _print(told["lines"])
+    _print(told, known_lost=0)
     while follow:
         time.sleep(_SECONDS)
-        told = server.log(name, after=told["position"])
-        _print(told["lines"])
+        before, told = told, server.log(name, after=told["position"])
+        _print(told, known_lost=before["lost"])
 
 
-def _print(lines: list[str]) -> None:
-    for line in lines:
+def _print(told: dict[str, Any], known_lost: int) -> None:
+    """The lines, and how many more than are known of the disk did not take."""
+    for line in told["lines"]:
         typer.echo(line)
+    lost = told["lost"] - known_lost
+    if lost > 0:
+        typer.echo(f"--- {lost} line{'s were' if lost > 1 else ' was'} lost, which the disk did not take.")

@@ -9,7 +9,7 @@ import typer
 
 from unmask.cli import options, server_options
 
-_HEAD = ("NAME", "STATE", "LANE", "USERS", "WAITING", "SIZE", "GOES")
+_HEAD = ("NAME", "ALIASES", "STATE", "LANE", "USERS", "WAITING", "SIZE", "GOES")
 
 
 def ps(
@@ -35,11 +35,13 @@ def ps(
 
 def _row(model: dict[str, Any], now: float) -> list[str | None]:
     from unmask.cli.sizes import size
+    from unmask.cli.tables import few
 
     if model["state"] == "refused":
-        return [model["name"], "refused", "", "", "", "", ""]
+        return [model["name"], "", "refused", "", "", "", "", ""]
     return [
         model["name"],
+        few(model["aliases"]),
         _state(model),
         model["lane"],
         str(model["users"]),

@@ -11,16 +11,18 @@ import msgspec
 from unmask.errors import InvalidValueError, ServerUnreachableError, UnmaskError
 from unmask.shown import shown
 
-_SECONDS = 30.0  # for an answer that waits for nothing but the server
+_SECONDS = 30.0
 
 
 class ServerClient:
     """The operators' API of the server at ``url``. Raises ``InvalidValueError`` for what is no such address.
+    ``seconds``: for an answer that waits for nothing but the server.
 
     All methods raise ``ServerUnreachableError``, or the error that the server answers with.
     """
 
-    def __init__(self, url: str, api_key: str | None = None) -> None:
+    def __init__(self, url: str, api_key: str | None = None, seconds: float = _SECONDS) -> None:
+        self._seconds = seconds
         self._url = url.rstrip("/").removesuffix("/v1")
         parts = urlsplit(self._url)
         try:
@@ -41,7 +43,7 @@ class ServerClient:
 
     def stop(self, name: str) -> dict[str, Any]:
         """Stop a model; what that ended. Waits until its memory is free."""
-        return self._ask("POST", f"/unmask/models/{quote(name)}/stop", seconds=None)
+        return self._ask("POST", f"/unmask/models/{quote(name)}/stop", patient=True)
 
     def log(self, name: str, *, lines: int | None = None, after: str | None = None) -> dict[str, Any]:
         """Lines of the log of a model's child: the last ones, or those ``after`` a position."""
@@ -57,8 +59,9 @@ class ServerClient:
         requests: list[dict[str, Any]] = self._ask("GET", f"/unmask/requests?limit={limit}")["requests"]
         return requests
 
-    def _ask(self, method: str, path: str, *, seconds: float | None = _SECONDS) -> dict[str, Any]:
+    def _ask(self, method: str, path: str, *, patient: bool = False) -> dict[str, Any]:
         kind = HTTPSConnection if self._parts.scheme == "https" else HTTPConnection
+        seconds = None if patient else self._seconds
         connection = kind(self._parts.hostname or "", self._parts.port, timeout=seconds)
         try:
             connection.request(method, self._parts.path + path, headers=self._headers)
@@ -89,6 +92,6 @@ def _unreachable(message: str) -> ServerUnreachableError:
     return ServerUnreachableError(message, hint="Start one with 'unmask serve', or say where it is with --url.")
 
 
-def model_states(url: str, api_key: str | None = None) -> dict[str, str]:
-    """The state of each model of a running server, by its name. Raises as ``ServerClient`` does."""
-    return {model["name"]: model["state"] for model in ServerClient(url, api_key).models()}
+def models_by_name(url: str, api_key: str | None = None) -> dict[str, dict[str, Any]]:
+    """The models of a running server. Raises as ``ServerClient`` does."""
+    return {model["name"]: model for model in ServerClient(url, api_key).models()}

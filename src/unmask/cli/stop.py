@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from unmask.cli import options, server_options
+from unmask.cli.completion import complete_served
 
-Name = Annotated[str, typer.Argument(help="The model, as 'unmask ps' names it.")]
+Name = Annotated[str, typer.Argument(help="The model, as 'unmask ps' names it.", autocompletion=complete_served)]
 
 
 def stop(

@@ -14,3 +14,9 @@ def columns(head: Sequence[str], rows: Sequence[Sequence[str | None]]) -> str:
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells
     )
+
+
+def few(names: Sequence[str], most: int = 2) -> str:
+    """The first of ``names``, and how many more there are: a cell has to be short."""
+    told = ", ".join(names[:most])
+    return f"{told}, +{len(names) - most}" if len(names) > most else told

@@ -8,9 +8,15 @@ from typing import Annotated, Any
 import typer
 
 from unmask.cli import options, server_options
+from unmask.cli.completion import complete_requests
 
 RequestId = Annotated[
-    str | None, typer.Argument(help="The 'x-request-id' of its response, or of the server's log.", show_default=False)
+    str | None,
+    typer.Argument(
+        help="The 'x-request-id' of its response, or of the server's log.",
+        show_default=False,
+        autocompletion=complete_requests,
+    ),
 ]
 Last = Annotated[bool, typer.Option("--last", envvar="UNMASK_LAST", help="The latest request instead.")]
 

@@ -1,4 +1,4 @@
-"""How much of the machine's memory may still be taken: on Linux, what it and its control groups leave. No torch."""
+"""How much of the machine's memory may be taken: on Linux, what it and its control groups leave, or have. No torch."""
 
 from __future__ import annotations
 
@@ -14,20 +14,27 @@ _V1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", ("total_inactive_file",
 
 def host_bytes(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup")) -> int | None:
     """Bytes that this process may take of the machine's memory. ``proc`` and ``groups``: where the kernel tells."""
-    rooms = [_machine_room(proc), *_group_rooms(proc, groups)]
+    rooms = [_machine(proc, "MemAvailable"), *(_group_room(*group) for group in _groups(proc, groups))]
     return min((room for room in rooms if room is not None), default=None)
 
 
-def _machine_room(proc: Path) -> int | None:
+def total_bytes(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup")) -> int | None:
+    """The same if nothing else took any: what it has, and what it is allowed."""
+    allowed = (_number(_read(group / limit)) for group, limit, _, _ in _groups(proc, groups))
+    limits = [_machine(proc, "MemTotal"), *allowed]
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _machine(proc: Path, what: str) -> int | None:
     for line in _read(proc / "meminfo").splitlines():
         name, _, value = line.partition(":")
-        if name == "MemAvailable":
+        if name == what:
             return _number(value.removesuffix("kB"), 1024)
     return None
 
 
-def _group_rooms(proc: Path, groups: Path) -> Iterator[int | None]:
-    """What each control group that this process is in leaves of its limit, the groups around it included."""
+def _groups(proc: Path, groups: Path) -> Iterator[tuple[Path, str, str, tuple[str, ...]]]:
+    """Each control group that this process is in, the groups around it included, and its files as in ``_V2``."""
     for line in _read(proc / "self" / "cgroup").splitlines()[:_MOST_GROUPS]:
         _, _, of_group = line.partition(":")
         controllers, _, path = of_group.partition(":")
@@ -39,10 +46,11 @@ def _group_rooms(proc: Path, groups: Path) -> Iterator[int | None]:
             continue
         parts = [part for part in path.split("/") if part not in ("", ".", "..")][:_MOST_GROUPS]
         for depth in range(len(parts) + 1):
-            yield _group_room(root.joinpath(*parts[:depth]), *files)
+            yield root.joinpath(*parts[:depth]), *files
 
 
 def _group_room(group: Path, limit: str, usage: str, cached: tuple[str, ...]) -> int | None:
+    """What ``group`` leaves of its limit."""
     most, used = _number(_read(group / limit)), _number(_read(group / usage))
     if most is None or used is None:  # "max", or no such group in sight
         return None

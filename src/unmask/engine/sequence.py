@@ -25,7 +25,7 @@ from unmask.events import CanvasEvent, FinishReason, RequestStats, TokenLogprob
 from unmask.params import DecodingParams, DenoiserKind, ModelInfo
 from unmask.terms import PLAIN, Terms
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # it holds tensors, of which nothing is known here
     from unmask.decoding.recollection import RuleMemory
 
 _DENOISERS: dict[DenoiserKind, Callable[[Canvas, DecodingParams, ModelInfo], Denoiser]] = {

@@ -20,7 +20,7 @@ class AllModelsBusyError(UnmaskError):
 
 
 class CircuitOpenError(UnmaskError):
-    """The model has failed several times in a row, to load or while it ran; it is tried again a little later."""
+    """The model has failed several times, to load or soon after it was up; it is tried again a little later."""
 
     code = "engine_circuit_open"
     status = 503

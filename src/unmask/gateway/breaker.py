@@ -1,10 +1,10 @@
 """When a model that fails is tried again. Pure: time is passed in.
 
-After a failure to load, or a death, a model is tried again 1 second later at the earliest, after the next one in a row
-2, then 4, up to 60. After the third the circuit is open: until then requests are refused at once instead of waiting.
-The first request after it is a trial. The circuit is closed as soon as the model is up; what failed before is forgotten
-once it has been up for a minute, or was stopped in good order, so that one that dies on its first request each time
-does not look like one that works.
+After a failure to load, or a death, a model is tried again 1 second later at the earliest, after the next one 2, then
+4, up to 60. After the third the circuit is open: until then requests are refused at once instead of waiting. The first
+request after it is a trial. The circuit is closed as soon as the model is up; what failed before is forgotten once it
+has been up for a minute, or was stopped in good order, so that one that dies after a few answers each time does not
+look like one that works.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import math
 from unmask.errors import CircuitOpenError
 
 _FIRST, _LONGEST = 1.0, 60.0  # seconds
-_OPENS_AFTER = 3  # failures in a row
+_OPENS_AFTER = 3  # failures
 _STEADY = 60.0  # seconds
 
 
@@ -44,7 +44,7 @@ class Breaker:
             self._failures, self._up_since = 0, math.inf
 
     def failures(self, now: float) -> int:
-        """How many in a row."""
+        """How many since it last was up for a minute, or was stopped."""
         return 0 if now >= self._up_since + _STEADY else self._failures
 
     def reason(self, now: float) -> str:
@@ -57,7 +57,8 @@ class Breaker:
             return None
         seconds = math.ceil(self.until - now)
         return CircuitOpenError(
-            f"Model '{name}' has failed {self._failures} times in a row, the last time with: {self._reason}",
+            f"Model '{name}' has failed {self._failures} times and was never up for {_STEADY:g} s in between, the last "
+            f"time with: {self._reason}",
             hint=f"It is tried again in {seconds} s.",
             retry_after=seconds,
         )

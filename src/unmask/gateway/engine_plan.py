@@ -10,14 +10,12 @@ from unmask.errors import NotServedError, UnknownLaneError
 from unmask.gateway.config.wanted import WantedModel
 from unmask.gateway.engine import Engine
 from unmask.gateway.engine_registry import Registry
-from unmask.gateway.lane import Lane
+from unmask.gateway.lane import PACKAGE, Lane
 from unmask.gateway.llama_cpp import DEFAULTS, LlamaCppOptions, diffusion_server_plan, llama_server_plan, xllamacpp_plan
 from unmask.gateway.plan import ChildPlan
 from unmask.gateway.sglang import sglang_plan
 from unmask.gateway.vllm import vllm_plan
 from unmask.logits_workers import LogitsWorkers
-
-_PACKAGE = "llama.cpp"  # the name of the lane that the package xllamacpp is
 
 
 def plan_for(
@@ -28,24 +26,26 @@ def plan_for(
     paradigm: Paradigm,
     options: LlamaCppOptions = DEFAULTS,
     architecture: str | None = None,
+    *,
+    context: int | None = None,
 ) -> ChildPlan:
-    """Serve ``model`` under ``name`` as a child of ``lane``'s kind. ``options`` are llama.cpp's; the ``architecture``
-    tells SGLang how to decode.
+    """Serve ``model`` under ``name`` as a child of ``lane``'s kind. ``options`` are llama.cpp's, but for ``more``,
+    which is for all; ``context`` is for the others, and the ``architecture`` tells SGLang how to decode.
 
     Raises ``UnknownLaneError`` if the engine was removed meanwhile, ``NotServedError`` for lanes that are no children.
     """
-    if lane.name == _PACKAGE:
+    if lane.name == PACKAGE:
         return xllamacpp_plan(model, name, options)
     engine = _engine(lane, registry)
     program = Path(engine.program)
     if engine.kind == "sglang":
-        return sglang_plan(program, model, name, paradigm, architecture)
+        return sglang_plan(program, model, name, paradigm, architecture, context=context, more=options.more)
     if engine.kind == "vllm":
-        return vllm_plan(program, model, name)
+        return vllm_plan(program, model, name, context=context, more=options.more)
     if engine.kind == "logits_worker":
         raise NotServedError(f"The engine '{lane.name}' gives logits, and is no server that could be a child.")
     if paradigm == "diffusion":
-        return diffusion_server_plan(program, model, name, options.start_seconds)
+        return diffusion_server_plan(program, model, name, options.start_seconds, options.more)
     return llama_server_plan(program, model, name, options)
 
 

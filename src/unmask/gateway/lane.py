@@ -11,6 +11,8 @@ from unmask.checkpoints.paradigm import Paradigm
 LaneKind = Literal["unmask", "llama.cpp", "logits_worker", "sglang", "vllm", "remote"]
 Format = Literal["safetensors", "gguf"]
 
+PACKAGE = "llama.cpp"  # the name of the lane that the package xllamacpp is
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:

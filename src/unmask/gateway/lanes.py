@@ -9,7 +9,7 @@ from pathlib import Path
 from unmask.gateway.advertised import advertised
 from unmask.gateway.engine_lanes import registered_lanes, without_disproved
 from unmask.gateway.engine_registry import RegistryFile
-from unmask.gateway.lane import Lane
+from unmask.gateway.lane import PACKAGE, Lane
 from unmask.gateway.llama_table import architectures_in
 from unmask.gateway.mainline import MAINLINE
 from unmask.models.gguf_config import GGUF_ARCHITECTURES
@@ -43,7 +43,7 @@ def _llama_cpp() -> Lane:
         mark = f"{status.st_size}-{status.st_mtime_ns}"
         served = _served(library, mark) or MAINLINE
     return Lane(
-        name="llama.cpp",
+        name=PACKAGE,
         kind="llama.cpp",
         formats=frozenset({"gguf"}),
         architectures={"autoregressive": served},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,7 +25,7 @@ class LlamaCppOptions:
     context of its own. ``threads``: 0 takes as many as there are cores. ``gpu_layers``: None leaves them to llama.cpp.
     ``prompt_cache_mib``: what may be kept of prompts that are over, outside of the slots. ``start_seconds``: how long
     the model may take to load. ``sessions``: the folder in which llama.cpp may write down what its slots hold, and find
-    it; None for nowhere.
+    it; None for nowhere. ``more``: further words of the command line, for a ``llama-server``.
     """
 
     context: int = 4096
@@ -35,6 +35,7 @@ class LlamaCppOptions:
     prompt_cache_mib: int = 256
     start_seconds: float = 180.0
     sessions: Path | None = None
+    more: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         least = {"context": 1, "slots": 1, "threads": 0, "gpu_layers": 0, "prompt_cache_mib": 0}
@@ -70,11 +71,13 @@ def llama_server_plan(program: Path, model: Path, name: str, options: LlamaCppOp
     return _plan([str(program)], model, name, options)
 
 
-def diffusion_server_plan(program: Path, model: Path, name: str, start_seconds: float = 180.0) -> ChildPlan:
+def diffusion_server_plan(
+    program: Path, model: Path, name: str, start_seconds: float = 180.0, more: Sequence[str] = ()
+) -> ChildPlan:
     """Serve the file ``model`` with a server of llama.cpp for diffusion (its pull request 24427), which serves one
-    request at a time and takes few options. It could not be run here.
+    request at a time and takes few options; ``more`` are further words of its command line. It could not be run here.
     """
-    arguments = [str(program), "-m", os.path.abspath(model), "--host", LOOPBACK]
+    arguments = [str(program), "-m", os.path.abspath(model), *more, "--host", LOOPBACK]
     return ChildPlan(
         name=name,
         command=lambda port: [*arguments, "--port", str(port)],
@@ -107,7 +110,7 @@ def arguments(options: LlamaCppOptions) -> list[str]:
     }
     if options.gpu_layers is not None:
         numbers["--gpu-layers"] = options.gpu_layers
-    return [word for option, number in numbers.items() for word in (option, str(number))]
+    return [*(word for option, number in numbers.items() for word in (option, str(number))), *options.more]
 
 
 def _environment(options: LlamaCppOptions) -> Mapping[str, str]:

@@ -7,6 +7,7 @@ the next load begins with the second.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
@@ -31,7 +32,7 @@ def next_lane(card: ModelCard, lanes: Sequence[Lane], failed: Lane, why: UnmaskE
     It is one of ``lanes`` that serves the architecture as the model's own paradigm, and never ``failed`` again.
     """
     if not isinstance(why, UnknownArchitectureError):
-        return Refusal(why.code, why.message, why.hint)
+        return Refusal.of(why)
     others = [lane for lane in lanes if lane.name != failed.name]
     found = route(card, others)
     if isinstance(found, Route):
@@ -53,7 +54,7 @@ def remember(file: RegistryFile, card: ModelCard, failed: Lane, lane: Lane) -> N
 
 
 def _note(file: RegistryFile, card: ModelCard, failed: Lane, lane: Lane) -> None:
-    """Remember it if the disk lets us: the model may be loaded by then, and must be given to somebody who closes it."""
+    """Remember it if the disk lets us: the model is loaded by then, and serves without it."""
     try:
         remember(file, card, failed, lane)
     except (UnmaskError, OSError) as error:
@@ -82,5 +83,7 @@ async def load_or_rescue(
             f"advertise. {error.message}",
             hint="Update one of them. A third engine, if there is one, has its turn at the next load.",
         ) from None
-    _note(file, card, lane, other)
+    # In a thread, since other processes may hold the file; nobody waits for it, so that nothing comes between the model
+    # and whoever closes it.
+    asyncio.get_running_loop().run_in_executor(None, _note, file, card, lane, other)
     return other, loaded

@@ -138,10 +138,14 @@ class Residency:
         return self._settle(now)
 
     def load_failed(self, name: str, error: UnmaskError, now: float) -> list[Decision]:
-        """A model could not be loaded, and left nothing in memory: all who waited for it are told why."""
+        """A model could not be loaded, and left nothing in memory: all who waited for it are told why, and when it is
+        tried again if that may help.
+        """
         model = self._models[name]
         assert model.state == "loading", model.state
         model.breaker.failed(str(error), now)
+        if error.status == 503 and error.retry_after is None:
+            error.retry_after = math.ceil(model.breaker.until - now)
         model.become("failed", now)
         model.keep_usual()
         return [*self._refuse(model, error), *self._settle(now)]

@@ -43,6 +43,19 @@ class Room:
                 going.remove(candidate)
         return going
 
+    def never_fitting(self, models: Iterable[ModelRecord]) -> dict[str, InsufficientMemoryError]:
+        """Why those of ``models`` that can never be loaded cannot: they are too large by themselves, or beside the
+        pinned ones, of which the first that fit together stay.
+        """
+        found: dict[str, InsufficientMemoryError] = {}
+        staying: list[ModelRecord] = []
+        for model in sorted(models, key=lambda model: not model.pinned):
+            if refusal := self.refusal(model, staying):
+                found[model.name] = refusal
+            elif model.pinned:
+                staying.append(model)
+        return found
+
     def refusal(self, model: ModelRecord, pinned: list[ModelRecord]) -> InsufficientMemoryError | None:
         """Why ``model`` can never be loaded: it does not fit beside those that always stay."""
         if self.fits(model, pinned):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from unmask.checkpoints.paradigm import Paradigm
@@ -21,17 +22,22 @@ def sglang_plan(
     name: str,
     paradigm: Paradigm,
     architecture: str | None,
-    start_seconds: float = START_SECONDS,
+    *,
+    context: int | None = None,
+    more: Sequence[str] = (),
 ) -> ChildPlan:
-    """Serve the directory ``model`` with the SGLang of ``python``. Code that comes with the model is not run."""
+    """Serve the directory ``model`` with the SGLang of ``python``. Code that comes with the model is not run.
+
+    ``context``: tokens of a request, None for the model's own; ``more``: further words of the command line.
+    """
     arguments = [str(python), str(_LAUNCHER), "--model-path", os.path.abspath(model), "--served-model-name", name]
-    arguments += ["--host", LOOPBACK]
     if paradigm == "diffusion":
         arguments += ["--dllm-algorithm", _ALGORITHMS.get(architecture or "", _ALGORITHM)]
+    arguments += [*([] if context is None else ["--context-length", str(context)]), *more, "--host", LOOPBACK]
     return ChildPlan(
         name=name,
         command=lambda port: [*arguments, "--port", str(port)],
         probe=Probe(body={"model": name, "prompt": "Hello", "max_tokens": 1}),
         secret_variable="SGLANG_API_KEY",
-        start_seconds=start_seconds,
+        start_seconds=START_SECONDS,
     )

@@ -9,5 +9,5 @@ import sys
 
 if __name__ == "__main__":  # SGLang starts processes that import this file anew
     sys.path.pop(0)  # the folder of this file, where the names of other modules are
-    sys.argv += ["--api-key", os.environ.pop("SGLANG_API_KEY")]
+    sys.argv.append(f"--api-key={os.environ.pop('SGLANG_API_KEY')}")  # one word: a secret may begin with a dash
     runpy.run_module("sglang.launch_server", run_name="__main__", alter_sys=True)

@@ -8,8 +8,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from difflib import get_close_matches
 from functools import partial
 
-import structlog
-
 from unmask.errors import EngineUnavailableError, InvalidValueError, ModelNotFoundError, ShuttingDownError, UnmaskError
 from unmask.gateway.model_state import ModelState
 from unmask.gateway.residency import ResidencyLimits
@@ -26,7 +24,6 @@ from unmask.shown import shown
 
 _AGAIN_SECONDS = 5.0
 
-_log = structlog.get_logger()
 _MOST_TOLD = 8  # names, to somebody who asked for another
 NO_LIMITS = ResidencyLimits()
 
@@ -57,9 +54,6 @@ class House:
                 idle_seconds=entry.stay.idle_seconds,
                 pinned=entry.stay.pinned,
             )
-            if limits.memory_bytes is not None and entry.size_bytes > limits.memory_bytes:
-                needed, budget = (f"{size / 2**20:.1f} MiB" for size in (entry.size_bytes, limits.memory_bytes))
-                _log.warning("model larger than memory", model=entry.name, needs=needed, memory_budget=budget)
         self._keeping: list[asyncio.Task[None]] = []
         self._stopped: dict[str, asyncio.Event] = {}  # by somebody who wanted it, until they are loaded again
 

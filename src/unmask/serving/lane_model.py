@@ -178,8 +178,18 @@ class LaneModel:
 
     def stalled(self, error: EngineStalledError) -> None:
         """A request got nowhere for as long as it may: the engine hangs if no other one got further meanwhile."""
-        if not self.hung and time.monotonic() - self._progress >= self._upstream.patience.stall:
+        if time.monotonic() - self._progress >= self._upstream.patience.stall:
+            self.hang(error)
+
+    def hang(self, error: EngineStalledError) -> None:
+        """The engine hangs: ``error`` is for those whom it has left waiting."""
+        if not self.hung:
             self._hung.set_result(error)
+
+    @property
+    def unmoved(self) -> float:
+        """For how many seconds none of the requests that are there got further; 0 without any."""
+        return time.monotonic() - self._progress if self._running else 0.0
 
     def _admit(self, request: LaneRequest) -> Admission:
         return LaneAdmission(self, self._metrics, request)

@@ -12,6 +12,10 @@ from unmask.gateway.upstream.upstream import Upstream
 from unmask.serving.lane_model import LaneModel
 from unmask.serving.listing import Listing
 from unmask.serving.model import Model
+from unmask.serving.pulse import pulse_lost
+
+_OLD_SECONDS = 10.0  # after which what is known of somebody else's engine is looked at again
+_LOOK_SECONDS = 5.0
 
 
 class LaneResident:
@@ -23,6 +27,7 @@ class LaneResident:
         self._listing = listing
         self._child = child
         self._closing = False
+        self._looking: asyncio.Task[bool] | None = None
 
     @property
     def alive(self) -> bool:
@@ -36,15 +41,32 @@ class LaneResident:
         """The child's process id."""
         return None if self._child is None else self._child.pid
 
+    @property
+    def lost_lines(self) -> int:
+        """Lines of the child that the disk did not take."""
+        return 0 if self._child is None else self._child.lost_lines
+
     def model(self, name: str) -> Model:
         """The model; it has one name."""
         return self._model
 
     def listings(self) -> Iterator[Listing]:
         """The one listing, with what the engine has told; it may be another one than was chosen at first."""
-        endpoint = self._upstream.endpoint
-        known = endpoint.context_length or self._listing.context_length
-        yield replace(self._listing, context_length=known, lane=endpoint.lane)
+        endpoint, listing = self._upstream.endpoint, self._listing
+        known = endpoint.context_length or listing.context_length
+        paradigm = endpoint.paradigm if listing.paradigm == "unknown" else listing.paradigm
+        yield replace(listing, context_length=known, lane=endpoint.lane, paradigm=paradigm)
+
+    def unreachable(self) -> str:
+        """Why somebody else's engine could not be reached the last time, "" if it could. If that is long ago, it is
+        asked anew, beside everything else.
+        """
+        if self._child is not None:
+            return ""
+        contact = self._upstream.contact
+        if contact.age > _OLD_SECONDS and not self._closing and (self._looking is None or self._looking.done()):
+            self._looking = asyncio.create_task(self._upstream.is_silent(_LOOK_SECONDS))
+        return contact.lost
 
     def end(self, error: UnmaskError) -> None:
         """End all requests with ``error``."""
@@ -55,10 +77,14 @@ class LaneResident:
         if self._child is None:
             await asyncio.Event().wait()
             raise AssertionError("nobody sets it")
-        ways = [asyncio.create_task(self._child.explain_end()), asyncio.create_task(self._model.wait_hung())]
+        ways: list[asyncio.Task[UnmaskError]] = [
+            asyncio.create_task(self._child.explain_end()),
+            asyncio.create_task(self._model.wait_hung()),
+            asyncio.create_task(pulse_lost(self._model, self._upstream)),
+        ]
         try:
             (first, *_), _ = await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-            error: UnmaskError = first.result()
+            error = first.result()
         finally:
             for way in ways:
                 way.cancel()
@@ -69,6 +95,8 @@ class LaneResident:
     async def close(self) -> None:
         """End the child, which is not asked first if it hangs; its requests end with an error."""
         self._closing = True
+        if self._looking is not None:
+            self._looking.cancel()
         self._model.end(
             EngineUnavailableError("The engine was stopped.", hint="Ask again: a server loads the model anew.")
         )

@@ -7,12 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from unmask.params import GenerationParams
-
-if TYPE_CHECKING:
-    from unmask.serving.security.account import KeyAccount
+from unmask.serving.security.account import KeyAccount
 
 
 @dataclass(slots=True)

@@ -16,20 +16,23 @@ from unmask.checkpoints.paradigm import Paradigm
 from unmask.engine.free_memory import host_bytes
 from unmask.engine.options import EngineOptions
 from unmask.engine.session_place import SessionPlace
-from unmask.errors import InvalidValueError
+from unmask.errors import InvalidValueError, UnmaskError
 from unmask.gateway.child import Child
 from unmask.gateway.config.appraisal import Appraisal, appraise
-from unmask.gateway.config.budget import MemoryBudget
 from unmask.gateway.config.config import Config
-from unmask.gateway.config.entries import COMMAND_LINE, entries
+from unmask.gateway.config.engine_args import takes_arguments
+from unmask.gateway.config.entries import entries
+from unmask.gateway.config.need import child_bytes, child_options, memory_for_models
 from unmask.gateway.config.wanted import LocalSource, RemoteSource, WantedModel
 from unmask.gateway.engine_plan import logits_workers, plan_for
 from unmask.gateway.engine_registry import RegistryFile
 from unmask.gateway.lane import Lane
 from unmask.gateway.lanes import known_lanes
 from unmask.gateway.llama_cpp import LlamaCppOptions
+from unmask.gateway.model_state import ModelRecord
 from unmask.gateway.rescue import load_or_rescue
 from unmask.gateway.residency import ResidencyLimits
+from unmask.gateway.room import Room
 from unmask.gateway.run_directory import RunDirectory
 from unmask.gateway.slot_sessions import Note, sessions_for
 from unmask.gateway.upstream.endpoint import Endpoint, Patience, UpstreamKind
@@ -45,9 +48,6 @@ from unmask.serving.settings import ServerSettings
 from unmask.serving.worker_entry import WorkerEntry, elsewhere
 from unmask.session_store import SessionStore
 
-USUAL_SHARE = MemoryBudget(share=0.9)  # of the memory that is free when the server starts
-_CHILD_BYTES = 100 * 2**20  # what llama.cpp has without a model
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HousePlan:
@@ -62,27 +62,38 @@ class HousePlan:
     config: Config = field(default_factory=Config)
 
     def open(self) -> House:
-        """The house. Raises why a model of the command line is not served, what a configuration has wrong, and
-        ``InsufficientMemoryError`` if models that shall stay do not fit.
+        """The house. Raises why a model of the command line is not served, ``InsufficientMemoryError`` if it can never
+        be loaded for one, and what a configuration has wrong.
         """
         wanted = self._wanted()
         for asked in wanted:
-            if asked.origin == COMMAND_LINE and isinstance(asked.source, LocalSource):
+            if asked.named and isinstance(asked.source, LocalSource):
                 find_checkpoint(asked.source.model)  # downloads a model of the hub
         appraisals = appraise(wanted, known_lanes())
         refused: dict[str, Refusal] = {}
-        made: list[Entry] = []
+        made: list[tuple[WantedModel, Entry]] = []
         maker = _Maker(self, alone=len(appraisals) == 1, store=self._store())
+
+        def refuse(entry: WantedModel, why: Refusal) -> None:
+            if entry.named:
+                raise why.error()
+            refused.update(dict.fromkeys(entry.names, why))
+
         for one in appraisals:
-            if one.lane is not None:
-                made.append(maker.make(one, one.lane))
-            elif one.refusal is not None:
-                if one.entry.origin == COMMAND_LINE:
-                    raise one.refusal.error()
-                refused |= dict.fromkeys(one.entry.names, one.refusal)
-        if not made:
+            entry = maker.make(one)
+            if isinstance(entry, Refusal):
+                refuse(one.entry, entry)
+            else:
+                made.append((one.entry, entry))
+        limits = self._limits(alone=len(made) == 1)
+        too_large = Room(limits.memory_bytes, limits.max_resident).never_fitting(_record(entry) for _, entry in made)
+        for asked, _ in made:
+            if asked.name in too_large:
+                refuse(asked, Refusal.of(too_large[asked.name]))
+        served = [entry for asked, entry in made if asked.name not in too_large]
+        if not served:
             raise _none_served(refused)
-        return House(made, refused, self._limits(alone=len(made) == 1))
+        return House(served, refused, limits)
 
     def _wanted(self) -> list[WantedModel]:
         wanted = entries(self.config, self.models)
@@ -109,9 +120,7 @@ class HousePlan:
 
     def _limits(self, *, alone: bool) -> ResidencyLimits:
         """One model takes what it takes; several share what is said, or what was free."""
-        free = host_bytes()
-        budget = self.config.memory_budget or (None if alone else USUAL_SHARE)
-        memory = None if budget is None or (free is None and budget.amount is None) else budget.of(free or 0)
+        memory = memory_for_models(self.config, host_bytes(), alone=alone)
         waiting = max(self.settings.max_waiting, 1)
         return ResidencyLimits(memory_bytes=memory, max_resident=self.config.max_models, max_waiting=waiting)
 
@@ -125,8 +134,16 @@ class _Maker:
         self._alone = alone
         self._directory: RunDirectory | None = None
 
-    def make(self, appraisal: Appraisal, lane: Lane) -> Entry:
-        wanted, card = appraisal.entry, appraisal.card
+    def make(self, appraisal: Appraisal) -> Entry | Refusal:
+        """The entry, or what its lane, or the folder of its log, has against it."""
+        if isinstance(appraisal.found, Refusal):
+            return appraisal.found
+        try:
+            return self._made(appraisal.entry, appraisal.card, appraisal.found.lane)
+        except UnmaskError as error:
+            return Refusal.of(error)
+
+    def _made(self, wanted: WantedModel, card: ModelCard, lane: Lane) -> Entry:
         if isinstance(wanted.source, RemoteSource):
             return self._remote(wanted, wanted.source, card)
         if lane.kind == "unmask":
@@ -142,7 +159,7 @@ class _Maker:
             idle_seconds=wanted.idle_seconds,
             pinned=wanted.pinned,
             preload=wanted.preload,
-            required=wanted.origin == COMMAND_LINE,
+            required=wanted.named,
         )
 
     def _native(self, wanted: WantedModel, source: LocalSource, card: ModelCard) -> Entry:
@@ -160,7 +177,7 @@ class _Maker:
             stay=self._stay(wanted),
             defaults=wanted.defaults,
             aliases=wanted.aliases,
-            canary=wanted.canary and settings.canary,
+            canary=settings.canary if wanted.canary is None else wanted.canary,
             place=None if self._store is None else SessionPlace(str(self._store.directory), self._store.most_bytes),
         )
 
@@ -183,29 +200,25 @@ class _Maker:
         )
 
     def _child(self, wanted: WantedModel, card: ModelCard, lane: Lane) -> Entry:
-        engine = self._plan.engine
-        context = engine.max_context or min(card.context_length or 4096, 4096)
-        options = wanted.llama_cpp(LlamaCppOptions(context=context, threads=engine.threads))
+        options = child_options(wanted, card, self._plan.engine)
         directory = self._run_directory()
 
         def note(action: str, tokens: int) -> None:
             entry.metrics.kept(action, tokens)
 
         connect = partial(self._start, wanted, card, lane, options, directory, note)
-        tokens = options.slots * options.context
-        size = _CHILD_BYTES + (card.weight_bytes or 0) + tokens * (card.kv_bytes_per_token or 0)
         entry = LaneEntry(
             replace(_listing(wanted, card, lane.name), context_length=options.context),
             connect,
             capacity=options.slots + self._plan.settings.max_waiting,
             timeouts=self._plan.settings.timeouts,
             patience=self._patience(wanted),
-            size_bytes=size,
+            size_bytes=child_bytes(card, options),
             stay=self._stay(wanted),
             defaults=wanted.defaults,
             aliases=wanted.aliases,
             log=directory.log_path(wanted.name),
-            canary=wanted.canary,
+            canary=wanted.canary is not False,
             files=_files(card),
         )
         return entry
@@ -219,7 +232,10 @@ class _Maker:
         directory: RunDirectory,
         note: Note,
     ) -> tuple[Endpoint, Child]:
-        """A child on ``lane``; unless that alone is wanted, on one other that knows what it turns out not to know."""
+        """A child on ``lane``; unless that alone is wanted, on one other that knows what it turns out not to know.
+
+        Flags of the model's own are never given to another kind of engine.
+        """
         assert card.path is not None, "it was found"
         model, name, registry = Path(card.path), wanted.name, RegistryFile()
 
@@ -227,13 +243,18 @@ class _Maker:
             engines = await asyncio.to_thread(registry.read)
             sessions = await asyncio.to_thread(sessions_for, self._store, on, card, options, note, name)
             said = options if sessions is None else replace(options, sessions=sessions.directory)
-            plan = plan_for(on, engines, model, name, card.paradigm, said, card.architecture)
+            kind, architecture = card.paradigm, card.architecture
+            plan = plan_for(on, engines, model, name, kind, said, architecture, context=wanted.context)
+            if wanted.load_timeout is not None:
+                plan = replace(plan, start_seconds=wanted.load_timeout)
             return await Child.start(replace(plan, sessions=sessions), directory)
 
         if wanted.lane is not None:
             used, child = lane, await start(lane)
         else:
-            lanes = await asyncio.to_thread(known_lanes)  # may have to read a program that has changed
+            lanes: Sequence[Lane] = await asyncio.to_thread(known_lanes)  # may have to read a program that has changed
+            if wanted.engine_args:
+                lanes = [one for one in lanes if one.kind == lane.kind and takes_arguments(one)]
             used, child = await load_or_rescue(card, lanes, lane, start, registry)
         return child_endpoint(used, child, name, card.paradigm, options.slots), child
 
@@ -260,6 +281,7 @@ class _Maker:
             stay=Stay(),
             defaults=wanted.defaults,
             aliases=wanted.aliases,
+            canary=wanted.canary is True,
         )
 
     def _patience(self, wanted: WantedModel) -> Patience:
@@ -272,6 +294,10 @@ class _Maker:
             self._directory = RunDirectory(self._plan.config.log_dir or home() / "run")
             self._directory.sweep()
         return self._directory
+
+
+def _record(entry: Entry) -> ModelRecord:
+    return ModelRecord(name=entry.name, size_bytes=entry.size_bytes, idle_seconds=None, pinned=entry.stay.pinned)
 
 
 def _files(card: ModelCard) -> list[Path]:

@@ -22,11 +22,18 @@ class LoadedModel(Resident, Protocol):
     def pid(self) -> int | None:
         """The process of its own that it has, if it is no engine of ours."""
 
+    @property
+    def lost_lines(self) -> int:
+        """Lines of that process that did not get into its log."""
+
     def model(self, name: str) -> Model:
         """The model under one of its names."""
 
     def listings(self) -> Iterator[Listing]:
         """What catalogues tell of it now."""
+
+    def unreachable(self) -> str:
+        """Why it cannot be reached where it is, as far as is known; "" if it can."""
 
     def end(self, error: UnmaskError) -> None:
         """End all its requests with ``error``."""
@@ -69,6 +76,11 @@ class NativeResident:
     def pid(self) -> None:
         """The engine's process is the server's own affair."""
 
+    @property
+    def lost_lines(self) -> int:
+        """None: it has no log of its own."""
+        return 0
+
     def model(self, name: str) -> Model:
         """The variant called ``name``."""
         return NativeModel(self._loaded, name, self._loaded.variants[name], self._defaults)
@@ -76,6 +88,10 @@ class NativeResident:
     def listings(self) -> Iterator[Listing]:
         """The model, and what adapters make of it."""
         return self._loaded.listings()
+
+    def unreachable(self) -> str:
+        """Nothing: its process is our own."""
+        return ""
 
     def end(self, error: UnmaskError) -> None:
         """End all requests with ``error``, and the building of what answers must look like."""

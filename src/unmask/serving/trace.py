@@ -6,17 +6,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from unmask.answers.answer import AnswerDelta
 from unmask.gateway.model_state import ModelState
 from unmask.serving.extension import GenerationReport
 from unmask.serving.journal import RequestError, RequestRecord
+from unmask.serving.ledger import Ledger
+from unmask.serving.listing import Listing
 from unmask.shown import cut, printable
-
-if TYPE_CHECKING:
-    from unmask.serving.ledger import Ledger
-    from unmask.serving.listing import Listing
 
 _LEFT = 499  # the client was gone before it had an answer
 
@@ -36,7 +34,8 @@ class Trace:
         """It will get this model, which is in this state now."""
         self.record.served = listing.name
         self.record.lane = listing.lane
-        self.record.route = f"{listing.family} is {listing.paradigm}: {listing.lane}"
+        kind = "" if listing.paradigm == "unknown" else f" is {listing.paradigm}"
+        self.record.route = f"{listing.family}{kind}: {listing.lane}"
         self.record.found = state.state
 
     def waited(self, since: float, before: ModelState, now: ModelState) -> None:

@@ -52,6 +52,7 @@ def test_models_of_the_command_line_are_called_as_their_checkpoints(folder):
     assert names(found) == ["LLaDA-tiny", "llama-Q4", "org/name", "unmask-tiny", "big", "tiny", "model.gguf"]
     assert [entry.source.model for entry in found] == given
     assert [entry.preload for entry in found] == [True] + [False] * 6
+    assert all(entry.named for entry in found)
 
 
 def test_a_link_is_called_as_before(folder, tmp_path):

@@ -90,13 +90,17 @@ def test_a_file_says_all_there_is_to_say(tmp_path):
 
     assert chat.source == LocalSource(str(tmp_path / "chat.Q4.gguf"))
     assert (chat.lane, chat.idle_seconds, chat.load_timeout, chat.preload, chat.canary) == (
-        "llama.cpp", 5400, 300, False, True,
+        "llama.cpp", 5400, 300, False, None,
     )  # fmt: skip
     options = chat.llama_cpp()
     assert (options.slots, options.gpu_layers, options.context, options.start_seconds) == (4, 0, 4096, 300)
 
     assert far.source == RemoteSource(
-        url="https://api.example.com/v1", model="mercury", api_key_env="MERCURY_KEY", diffusing=True
+        url="https://api.example.com/v1",
+        model="mercury",
+        api_key_env="MERCURY_KEY",
+        diffusing=True,
+        paradigm="diffusion",
     )
     assert (far.idle_seconds, far.context) == (600, 8192)
 

@@ -63,6 +63,7 @@ async def test_one_that_is_late(server, session):
     told = await asyncio.gather(*(ask(session, server.url, dialect, "late", "Hi") for dialect in DIALECTS))
     assert time.monotonic() - started < 10
     assert {(one.status, one.code) for one in told} == {(503, "model_load_timeout")}
+    assert {one.retry_after for one in told} == {"1"}
     assert all("2 s" in one.message and "reading the weights" in one.message for one in told), told
     assert all("late" not in process.cmdline() for process in of_llama_cpp(server))
     assert (await steady).text.strip() == TEXT.strip()

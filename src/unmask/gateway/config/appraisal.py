@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from unmask.errors import InvalidCheckpointError, LaneMissingError
 from unmask.gateway.config.effect import without_effect
+from unmask.gateway.config.engine_args import refused_arguments
 from unmask.gateway.config.side_by_side import side_by_side
 from unmask.gateway.config.wanted import RemoteSource, WantedModel
 from unmask.gateway.lane import Lane
@@ -60,7 +61,7 @@ def appraise(
 def _local(entry: WantedModel, card: ModelCard, lanes: Sequence[Lane]) -> Appraisal:
     found = route(card, lanes, entry.lane)
     if isinstance(found, Route):
-        found = without_effect(entry, found.lane.kind) or found
+        found = without_effect(entry, found.lane.kind) or refused_arguments(entry, found.lane) or found
     return Appraisal(entry, card, found)
 
 
@@ -69,7 +70,7 @@ def _remote(entry: WantedModel, source: RemoteSource, environment: Mapping[str, 
         model=source.url,
         name=source.model,
         served=False,
-        paradigm="diffusion" if source.diffusing else "autoregressive",
+        paradigm=source.paradigm,
         context_length=entry.context,
     )
     if source.api_key_env is not None and not environment.get(source.api_key_env):

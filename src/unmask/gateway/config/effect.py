@@ -16,10 +16,10 @@ _SAMPLING = _PENALTIES | {"defaults.min_p", "defaults.repetition_penalty"}
 _PLAIN = ("context", "threads", "slots", "gpu_layers", "stall_timeout")
 _TAKEN: Mapping[LaneKind, frozenset[str]] = {
     "unmask": _LOCAL | {"lora", "engine", "defaults.unmask"},
-    "llama.cpp": _LOCAL | _SAMPLING | {"slots", "gpu_layers", "stall_timeout", "defaults.repeat_last_n"},
+    "llama.cpp": _LOCAL | _SAMPLING | {"slots", "gpu_layers", "stall_timeout", "engine_args", "defaults.repeat_last_n"},
     "logits_worker": _LOCAL | {"slots", "gpu_layers", "stall_timeout", "defaults.unmask"},
-    "sglang": _SAMPLING | {"context", "stall_timeout"},
-    "vllm": _SAMPLING | {"context", "stall_timeout"},
+    "sglang": _SAMPLING | {"context", "stall_timeout", "engine_args"},
+    "vllm": _SAMPLING | {"context", "stall_timeout", "engine_args"},
     "remote": _PENALTIES | {"context", "defaults.unmask", "stall_timeout"},
 }
 
@@ -42,7 +42,7 @@ def without_effect(entry: WantedModel, kind: LaneKind) -> Refusal | None:
 def _said(entry: WantedModel) -> list[str]:
     """What the entry says, as the groups of ``_TAKEN``; after a space the very option."""
     found = [name for name in _PLAIN if getattr(entry, name) is not None]
-    found += ["lora"] if entry.lora else []
+    found += [name for name in ("lora", "engine_args") if getattr(entry, name)]
     found += [f"engine {name}" for name in entry.engine]
     found += [f"defaults.{name}" for name in SAMPLED if getattr(entry.defaults, name) is not None]
     decoding = [name for name in DECODING if getattr(entry.defaults, name) is not None]

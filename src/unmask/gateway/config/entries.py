@@ -12,7 +12,7 @@ from unmask.gateway.config.folder import models_in
 from unmask.gateway.config.names import check_names
 from unmask.gateway.config.wanted import LocalSource, WantedModel
 
-COMMAND_LINE = "the command line"  # where an entry comes from
+_COMMAND_LINE = "the command line"  # where an entry comes from
 
 
 def entries(config: Config, models: Sequence[str] = ()) -> list[WantedModel]:
@@ -27,7 +27,7 @@ def entries(config: Config, models: Sequence[str] = ()) -> list[WantedModel]:
     if not models and not config.models and config.models_dir is None:
         models = [EMBEDDED_MODEL]
     known = {name: entry for entry in config.models for name in (entry.name, *entry.aliases)}
-    chosen = [known.get(model) or _given(model, config) for model in models]
+    chosen = [replace(known.get(model) or _given(model, config), named=True) for model in models]
     if chosen:
         chosen[0] = replace(chosen[0], preload=True)
     names = {entry.name for entry in chosen}
@@ -41,7 +41,7 @@ def _given(model: str, config: Config) -> WantedModel:
     return WantedModel(
         name=name_of(model),
         source=LocalSource(model),
-        origin=COMMAND_LINE,
+        origin=_COMMAND_LINE,
         idle_seconds=config.idle_seconds,
         load_timeout=config.load_timeout,
     )

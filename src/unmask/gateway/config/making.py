@@ -67,12 +67,13 @@ def _entry(
         preload=bool(said.preload),
         load_timeout=said.load_timeout or load_timeout,
         stall_timeout=said.stall_timeout,
-        canary=said.canary is not False,
+        canary=said.canary,
         defaults=_defaults(said.defaults),
         context=said.context,
         threads=said.threads,
         slots=said.slots,
         gpu_layers=said.gpu_layers,
+        engine_args=tuple(said.engine_args or ()),
         lora={adapter: str(_absolute(path, directory)) for adapter, path in (said.lora or {}).items()},
         engine=_engine(said, directory),
     )
@@ -88,7 +89,13 @@ def _origin(document: Document, name: str) -> str:
 def _source(said: Any, directory: Path) -> LocalSource | RemoteSource:
     if said.url is None:
         return LocalSource(_model(said.path, directory))
-    return RemoteSource(url=said.url, model=said.model, api_key_env=said.api_key_env, diffusing=bool(said.diffusing))
+    return RemoteSource(
+        url=said.url,
+        model=said.model,
+        api_key_env=said.api_key_env,
+        diffusing=bool(said.diffusing),
+        paradigm="diffusion" if said.diffusing else said.paradigm or "unknown",
+    )
 
 
 def _model(text: str, directory: Path) -> str:

@@ -6,7 +6,7 @@ The keys for our own engine and for decoding are those of ``EngineOptions`` and 
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model, model_validator
@@ -24,6 +24,7 @@ Name = Annotated[str, Field(pattern=rf"^{NAME_CHARACTERS}{{1,200}}\z")]
 AdapterName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}\z")]
 Place = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"^[^\x00]*\z")]
 Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,199}\z")]
+Word = Annotated[str, Field(max_length=1000, pattern=r"^[^\x00]*\z")]
 IdleTime = Annotated[Any, AfterValidator(idle_time)]
 LoadTime = Annotated[Any, AfterValidator(load_time)]
 Count = Annotated[int, Field(ge=1, le=2**31)]
@@ -45,6 +46,12 @@ def _base_url(url: str) -> str:
     if "@" in parts.netloc:
         raise PydanticCustomError("url", "it must hold no user and no password: name the key's variable, 'api_key_env'")
     return url.rstrip("/")
+
+
+def _flags(words: list[str]) -> list[str]:
+    if words and not words[0].startswith("-"):
+        raise PydanticCustomError("engine_args", "it must begin with a flag, like '--flash-attn'")
+    return words
 
 
 class Table(BaseModel):
@@ -100,6 +107,7 @@ class _ModelTable(Table):
     model: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     api_key_env: Variable | None = None
     diffusing: bool | None = None
+    paradigm: Literal["diffusion", "autoregressive"] | None = None
     aliases: Annotated[list[Name], Field(max_length=64)] | None = None
     lane: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     keep_alive: IdleTime = None
@@ -113,6 +121,7 @@ class _ModelTable(Table):
     threads: Annotated[int, Field(ge=0, le=1024)] | None = None
     slots: Annotated[int, Field(ge=1, le=4096)] | None = None
     gpu_layers: Annotated[int, Field(ge=0, le=2**16)] | None = None
+    engine_args: Annotated[list[Word], Field(max_length=64), AfterValidator(_flags)] | None = None
     lora: Annotated[dict[AdapterName, Place], Field(max_length=64)] | None = None
 
     @model_validator(mode="after")
@@ -132,13 +141,15 @@ class _ModelTable(Table):
             raise PydanticCustomError("no_effect", words, {"name": said, "where": where})
         if self.url is not None and self.model is None:
             raise PydanticCustomError("source", "it must say which 'model' is meant at its 'url'")
+        if self.diffusing and self.paradigm == "autoregressive":
+            raise PydanticCustomError("source", "its 'paradigm' is not that of a model with 'diffusing'")
         return self
 
     def _says(self, name: str) -> bool:
         return getattr(self, name) is not None
 
 
-_FOR_REMOTE = {"url", "model", "api_key_env", "diffusing"}
+_FOR_REMOTE = {"url", "model", "api_key_env", "diffusing", "paradigm"}
 _FOR_BOTH = {"aliases", "canary", "defaults", "context", "stall_timeout"}
 
 _ENGINE_FIELDS: Any = {name: (_own_type(name, _ENGINE_HINTS[name]), None) for name in ENGINE_KEYS}

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from unmask.answers.syntax import AnswerSyntax
+from unmask.checkpoints.paradigm import Paradigm
 
 # "diffusion": a server of llama.cpp for that, of its pull request 24427, which shares nothing with llama-server.
 UpstreamKind = Literal["llama.cpp", "vllm", "sglang", "remote", "diffusion"]
@@ -21,7 +22,7 @@ class Endpoint:
     reads, None if that is not known. ``syntax``: markers of reasoning and calls that it leaves in the content, so that
     they are read here; ``opens_reasoning``: its prompts end inside a reasoning block. ``context_length``: the most
     tokens that prompt and answer have there together, None if that is not known. ``at_once``: requests that it works
-    on at the same time, None for any number.
+    on at the same time, None for any number. ``paradigm``: the model's, where its server tells.
     """
 
     lane: str
@@ -37,6 +38,7 @@ class Endpoint:
     opens_reasoning: bool = False
     context_length: int | None = None
     at_once: int | None = None
+    paradigm: Paradigm = "unknown"
 
     @property
     def headers(self) -> dict[str, str]:
@@ -51,7 +53,8 @@ class Endpoint:
 class Patience:
     """How many seconds a lane may take: until it is a request's turn (``queue``, None for no limit); to ``connect``; to
     ``begin`` its answer, its own queue and the prompt included;
-    between two signs of progress within it (``stall``); and to ``end`` its stream once it has said that it is over.
+    between two signs of progress within it (``stall``); to ``end`` its stream once it has said that it is over; and to
+    take ``notice`` of a question that costs it nothing, while its requests get nowhere.
 
     Bytes that say nothing, as comments that keep a connection alive, are no progress.
     """
@@ -61,3 +64,4 @@ class Patience:
     begin: float = 600.0
     stall: float = 120.0
     end: float = 5.0
+    notice: float = 15.0

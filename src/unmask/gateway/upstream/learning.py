@@ -13,6 +13,7 @@ from unmask.checkpoints.sandbox import TemplateSandbox
 from unmask.gateway.upstream.endpoint import Endpoint
 
 _SECONDS = aiohttp.ClientTimeout(total=10)
+_PARADIGMS = ("diffusion", "autoregressive")
 _MOST = 4 * 1024 * 1024  # bytes: a chat template is among them
 
 
@@ -51,12 +52,19 @@ def _from_props(endpoint: Endpoint, props: dict[str, Any]) -> Endpoint:
 
 
 def _from_models(endpoint: Endpoint, listed: dict[str, Any]) -> Endpoint:
-    """vLLM and SGLang tell how long a sequence may be, other servers do under a name of their own or not at all."""
+    """vLLM and SGLang tell how long a sequence may be, other servers do under a name of their own or not at all. One
+    of Unmask's tells the paradigm.
+    """
     models = listed.get("data")
     cards = [_object(card) for card in models] if isinstance(models, list) else []
     own: dict[str, Any] = next((card for card in cards if card.get("id") == endpoint.model), {})
     told = (_count(own.get(name)) for name in ("max_model_len", "context_length"))
-    return replace(endpoint, context_length=next(filter(None, told), endpoint.context_length))
+    paradigm = _object(own.get("unmask")).get("paradigm")
+    return replace(
+        endpoint,
+        context_length=next(filter(None, told), endpoint.context_length),
+        paradigm=paradigm if paradigm in _PARADIGMS else endpoint.paradigm,
+    )
 
 
 def _variables(source: str) -> frozenset[str] | None:

@@ -7,9 +7,11 @@ import asyncio
 import aiohttp
 
 from unmask.answers.chat import Chat, Continuation
+from unmask.gateway.upstream.contact import Contact
 from unmask.gateway.upstream.endpoint import Endpoint, Patience
 from unmask.gateway.upstream.lane_request import LaneRequest
 from unmask.gateway.upstream.learning import learned
+from unmask.gateway.upstream.pulse import is_silent
 from unmask.gateway.upstream.request import Asked, ask_chat, ask_texts
 from unmask.gateway.upstream.spellings import Spellings
 from unmask.gateway.upstream.tokens import LaneTokenizer
@@ -22,6 +24,7 @@ class Upstream:
     def __init__(self, endpoint: Endpoint, patience: Patience | None = None) -> None:
         self.endpoint = endpoint
         self.patience = patience or Patience()
+        self.contact = Contact()
         self._turns = Turns(endpoint.at_once)
         # A connection for each request: one kept open may be closed by the server just as it is used again, and a
         # request whose answer may have begun cannot be sent twice.
@@ -29,6 +32,7 @@ class Upstream:
             connector=aiohttp.TCPConnector(limit=0, force_close=True),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=self.patience.connect),
             cookie_jar=aiohttp.DummyCookieJar(),
+            trace_configs=[self.contact.tracing()],
         )
 
     @property
@@ -39,6 +43,13 @@ class Upstream:
     async def learn(self) -> None:
         """Ask the server what it knows of its model, for ``endpoint``. What it does not tell stays as it was."""
         self.endpoint = await learned(self.endpoint, self._session)
+
+    async def is_silent(self, seconds: float) -> bool:
+        """Whether the server takes no notice of a question that costs it nothing, which ``contact`` learns of too."""
+        silent = await is_silent(self.endpoint, self._session, seconds)
+        if silent:
+            self.contact.missed(f"nothing came back within {seconds:g} s")
+        return silent
 
     def chat(self, chat: Chat, cells: Spellings | None = None) -> LaneRequest:
         """The request for ``chat``, checked and not yet sent. ``cells`` are to learn the texts of its tokens. Raises

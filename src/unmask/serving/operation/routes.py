@@ -79,7 +79,11 @@ async def read_log(name: str, query: Annotated[LogQuery, Query()], house: Served
             hint="Unmask's own engine writes to the server's log, and a remote one to its own.",
         )
     piece = await asyncio.to_thread(_read, entry.log, query)
-    return json_response(LogTold(name=entry.name, log=str(entry.log), lines=piece.lines, position=piece.position))
+    holder = house.loaded(entry.name)
+    lost = 0 if holder is None else holder.lost_lines
+    return json_response(
+        LogTold(name=entry.name, log=str(entry.log), lines=piece.lines, position=piece.position, lost=lost)
+    )
 
 
 @router.get("/unmask/requests", responses=responses(ErrorEnvelope, RequestList))

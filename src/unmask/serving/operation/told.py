@@ -28,11 +28,12 @@ def tell(house: House, name: str) -> ModelTold:
 def _tell(house: House, entry: Entry, state: ModelState) -> ModelTold:
     first, *adapters = entry.listings
     holder = house.loaded(entry.name)
+    lost = holder.unreachable() if holder is not None else ""
     return ModelTold(
         name=entry.name,
         aliases=list(entry.aliases),
         adapters=[listing.name for listing in adapters],
-        state=state.state,
+        state="unreachable" if lost else state.state,
         lane=first.lane,
         paradigm=first.paradigm,
         users=state.users,
@@ -43,7 +44,7 @@ def _tell(house: House, entry: Entry, state: ModelState) -> ModelTold:
         expires_at=state.expires_at,
         keep=state.keep_seconds,
         pinned=entry.stay.pinned,
-        failure=state.failure or None,
+        failure=lost or state.failure or None,
         retry_at=state.retry_at,
         loads=state.loads,
         load_seconds=round(state.load_seconds, 3),

@@ -26,12 +26,13 @@ class WhyNot(msgspec.Struct, frozen=True):
 class ModelTold(msgspec.Struct, frozen=True, kw_only=True):
     """A model of the server, loaded or not. Times are seconds since 1970; null is for what is not so.
 
-    ``state``: ``absent``, ``loading``, ``ready``, ``stopping``, ``failed``, or ``refused``, of which only ``why_not``
-    is told. ``users`` have it, ``waiting`` want it. ``size``: bytes that it takes in memory. ``loaded``: the share of
-    it that is, while it loads. ``since``: when the state began. ``expires_at``: when it goes unless somebody asks for
-    it, ``keep``: the seconds that it stays without users, null for ever. ``failure``: its last one, and ``retry_at``
-    when it is tried again at the earliest. ``loads``: how often it was loaded, ``load_seconds``: what the last one
-    took. ``pid``: of the child that serves it, whose log is at ``log``.
+    ``state``: ``absent``, ``loading``, ``ready``, ``unreachable`` for one elsewhere that was so the last time,
+    ``stopping``, ``failed``, or ``refused``, of which only ``why_not`` is told. ``users`` have it, ``waiting`` want it.
+    ``size``: bytes that it takes in memory. ``loaded``: the share of it that is, while it loads. ``since``: when the
+    state began. ``expires_at``: when it goes unless somebody asks for it, ``keep``: the seconds that it stays without
+    users, null for ever. ``failure``: its last one, and ``retry_at`` when it is tried again at the earliest. ``loads``:
+    how often it was loaded, ``load_seconds``: what the last one took. ``pid``: of the child that serves it, whose log
+    is at ``log``.
     """
 
     name: str
@@ -74,12 +75,15 @@ class Stopped(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogTold(msgspec.Struct, frozen=True, kw_only=True):
-    """Lines of a log, the newest last; ``position``: what to send as ``after`` for those that come next."""
+    """Lines of a log, the newest last; ``position``: what to send as ``after`` for those that come next. ``lost``: how
+    many of the running child's the disk did not take.
+    """
 
     name: str
     log: str
     lines: list[str]
     position: str
+    lost: int
 
 
 class RequestList(msgspec.Struct, frozen=True):

@@ -58,7 +58,7 @@ async def create_message(body: MessagesRequest, request: Request, models: Models
 
 
 @router.post("/v1/messages/count_tokens", responses=responses(ErrorEnvelope))
-@needs("models")
+@needs("generate")
 async def count_tokens(body: CountRequest, models: Models) -> dict[str, Any]:
     """How many tokens the prompt of such a conversation has."""
     chat = parse_chat(body, GenerationParams())

@@ -11,6 +11,7 @@ from fastapi import APIRouter
 from unmask.params import RULE_TRAITS, ModelInfo
 from unmask.serving.description import responses
 from unmask.serving.dialects.openai_common.envelope import ErrorEnvelope
+from unmask.serving.house import House
 from unmask.serving.listing import Listing
 from unmask.serving.models import Served
 from unmask.serving.security.needs import needs
@@ -21,8 +22,9 @@ router = APIRouter(responses=responses(ErrorEnvelope))
 @router.get("/v1/models")
 @needs("models")
 async def list_models(house: Served) -> dict[str, Any]:
-    """All models, and what adapters make of them."""
-    return {"object": "list", "data": [_card(listing) for listing in house.listings()]}
+    """All models, and what adapters make of them; besides, why others that the server was given are not served."""
+    listed = {"object": "list", "data": [_card(listing) for listing in house.listings()]}
+    return listed | ({"unmask": {"refused": _refused(house)}} if house.refused else {})
 
 
 @router.get("/v1/models/{name:path}")
@@ -30,6 +32,10 @@ async def list_models(house: Served) -> dict[str, Any]:
 async def retrieve_model(name: str, house: Served) -> dict[str, Any]:
     """The model ``name``."""
     return _card(house.show(name))
+
+
+def _refused(house: House) -> dict[str, dict[str, str]]:
+    return {name: {"code": why.code, "message": why.message, "hint": why.remedy} for name, why in house.refused.items()}
 
 
 def _card(listing: Listing) -> dict[str, Any]:

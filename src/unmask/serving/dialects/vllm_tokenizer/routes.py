@@ -24,7 +24,7 @@ router = APIRouter(route_class=JsonRoute)
 
 
 @router.post("/tokenize", responses=responses(ErrorEnvelope, Tokens))
-@needs("models")
+@needs("generate")
 async def tokenize(body: TokenizeRequest, models: Models) -> Response:
     """The ids of a text, or of a conversation as the chat endpoint would see it."""
     _check(body)
@@ -50,7 +50,7 @@ def _chat(body: TokenizeRequest) -> Chat:
 
 
 @router.post("/detokenize", responses=responses(ErrorEnvelope, Text))
-@needs("models")
+@needs("generate")
 async def detokenize(body: DetokenizeRequest, models: Models) -> Response:
     """The text of ids, special tokens shown."""
     model = await models.find(body.model)
@@ -58,7 +58,7 @@ async def detokenize(body: DetokenizeRequest, models: Models) -> Response:
 
 
 @router.get("/tokenizer_info", responses=responses(ErrorEnvelope))
-@needs("models")
+@needs("generate")
 async def tokenizer_info(query: Annotated[InfoQuery, Query()], models: Models) -> dict[str, Any]:
     """The tokenizer's configuration, chat template included."""
     return await (await models.find(query.model)).tokenizer_info()
