@@ -33,7 +33,7 @@ def shell(line: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
-@pytest.mark.parametrize("closed", ["<&-", "2>&-", "<&- 2>&-"])
+@pytest.mark.parametrize("closed", [pytest.param("<&-", marks=pytest.mark.slow), "2>&-", "<&- 2>&-"])
 def test_streams_that_are_not_needed_may_be_closed(closed):
     done = shell(f"unmask run 'What is 7 + 8?' --threads 1 {closed}")
     assert done.returncode == 0
@@ -51,7 +51,11 @@ def test_a_closed_input_asks_nothing():
     [
         ("unmask run hi --threads 1 >&-", "error: Bad file descriptor."),
         ("unmask run hi --threads 1 > /dev/full", "error: No space left on device."),
-        ("unmask run hi --threads 1 --json > /dev/full", "error: No space left on device."),
+        pytest.param(
+            "unmask run hi --threads 1 --json > /dev/full",
+            "error: No space left on device.",
+            marks=pytest.mark.slow,
+        ),
         ("unmask --version > /dev/full", "error: No space left on device."),
         ("unmask --help > /dev/full", "error: No space left on device."),
     ],
@@ -140,14 +144,14 @@ def test_an_early_interrupt_is_silent(verb):
         (["--api-key", ""], "--api-key"),
     ],
 )
-def test_options_out_of_range_are_refused_at_once(options, words):
-    done = subprocess.run([UNMASK, "serve", *options], capture_output=True, text=True, timeout=60, env=environment())
+def test_options_out_of_range_are_refused_at_once(command, options, words):
+    done = command("serve", *options)
     assert done.returncode == 2
     assert words in done.stderr
 
 
-def test_an_empty_key_in_the_environment_is_refused_too():
-    done = shell("unmask serve", UNMASK_API_KEY="")
+def test_an_empty_key_in_the_environment_is_refused_too(command):
+    done = command("serve", UNMASK_API_KEY="")
     assert done.returncode == 2
     assert "--api-key" in done.stderr
 

@@ -85,8 +85,8 @@ def test_options_come_from_the_environment_too():
         (("nonsense",), "nonsense"),
     ],
 )
-def test_errors_are_short_and_exit_codes_honest(arguments, words):
-    done = unmask(*arguments)
+def test_errors_are_short_and_exit_codes_honest(command, arguments, words):
+    done = command(*arguments)
     assert done.returncode != 0
     assert words in done.stderr
     assert "Traceback" not in done.stderr

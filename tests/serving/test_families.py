@@ -13,9 +13,14 @@ from tests.serving.processes import serve
 
 PROMPTS = [[(7 * n + 11 * i) % 240 + 2 for i in range(n)] for n in (1, 3, 8, 9, 16, 17, 30, 41)]
 LENGTHS = [24, 5, 17, 32, 8, 1, 40, 12]
+BLOCKS = {"block_length": 8}
+
+# One of each kind: semi-autoregressive, block-causal with experts, shifted, renoising. The engine's tests have them all.
+KINDS = ("llada", "llada2", "dream", "diffusion_gemma")
+PARAMS = [pytest.param(name, marks=() if name in KINDS else pytest.mark.slow) for name in FAMILIES]
 
 
-@pytest.fixture(scope="module", params=FAMILIES)
+@pytest.fixture(scope="module", params=PARAMS)
 def url(request, golden, tmp_path_factory):
     path = served_copy(golden / FAMILIES[request.param], tmp_path_factory.mktemp("family"), tokenizer=True)
     with serve(str(path), "--max-context", "256", "--served-model-name", "m") as server:
@@ -30,14 +35,14 @@ async def client(url):
 
 async def whole(client, prompt, max_tokens, model="m"):
     answer = await client.completions.create(
-        model=model, prompt=prompt, max_tokens=max_tokens, temperature=0, extra_body={"unmask": {"block_length": 8}}
+        model=model, prompt=prompt, max_tokens=max_tokens, temperature=0, extra_body={"unmask": BLOCKS}
     )
     return answer.choices[0].text, answer.choices[0].finish_reason, answer.usage.completion_tokens
 
 
 async def streamed(client, prompt, max_tokens, model="m"):
     stream = await client.completions.create(
-        model=model, prompt=prompt, max_tokens=max_tokens, temperature=0, extra_body={"unmask": {"block_length": 8}},
+        model=model, prompt=prompt, max_tokens=max_tokens, temperature=0, extra_body={"unmask": BLOCKS},
         stream=True, stream_options={"include_usage": True},
     )  # fmt: skip
     text, finish, tokens = "", None, None
