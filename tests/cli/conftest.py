@@ -19,14 +19,15 @@ def command(monkeypatch, capsys):
 
     def call(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         capsys.readouterr()
-        with monkeypatch.context() as patch, open(os.devnull) as nothing, pytest.raises(SystemExit) as ended:
+        with monkeypatch.context() as patch, open(os.devnull) as nothing:
             for name in environment().keys() ^ os.environ.keys():
                 patch.delenv(name)
             for name, value in variables.items():
                 patch.setenv(name, value)
             patch.setattr(sys, "argv", ["unmask", *arguments])
             patch.setattr(sys, "stdin", nothing)
-            main()
+            with pytest.raises(SystemExit) as ended:
+                main()
         said = capsys.readouterr()
         return subprocess.CompletedProcess(arguments, ended.value.code or 0, said.out, said.err)
 
