@@ -50,6 +50,7 @@ def test_answers(file, conversations, wanted):
     assert same == 90 if "F32" in file.name else same >= 81
 
 
+@pytest.mark.parametrize("file", ["F32", pytest.param("Q8_0", marks=pytest.mark.slow)], indirect=True)
 def test_it_is_served(file):
     with (
         serve(str(file), "--attention", "block_causal") as server,

@@ -15,7 +15,10 @@ GROWING = {
 }
 
 
-@pytest.fixture(scope="module", params=GROWING)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=() if name != "sdar" else pytest.mark.slow) for name in GROWING],  # as llada2
+)
 def path(request, golden, tmp_path_factory):
     return served_copy(golden / GROWING[request.param], tmp_path_factory.mktemp("growing"))
 
