@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -323,6 +324,13 @@ def vocabulary_of(directory: Path, pre: str) -> dict[str, Any]:
 
 def byte_symbol(byte: int) -> str:
     """The character that stands for a byte in byte-level vocabularies."""
-    shown = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    hidden = [index for index in range(0x100) if index not in shown]
-    return chr(byte) if byte in shown else chr(0x100 + hidden.index(byte))
+    return _BYTE_SYMBOLS[byte]
+
+
+def _byte_symbols() -> list[str]:
+    shown = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    hidden = itertools.count(0x100)
+    return [chr(byte if byte in shown else next(hidden)) for byte in range(0x100)]
+
+
+_BYTE_SYMBOLS = _byte_symbols()

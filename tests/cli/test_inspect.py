@@ -28,8 +28,8 @@ def test_a_model_that_is_served():
     assert len(columns) == 1  # aligned
 
 
-def test_json():
-    done = unmask("inspect", "--json", EMBEDDED_MODEL)
+def test_json(command):
+    done = command("inspect", "--json", EMBEDDED_MODEL)
     card = json.loads(done.stdout)
     assert (done.returncode, len(done.stdout.splitlines())) == (0, 1)
     assert (card["served"], card["refusal"], card["mask_id"]) == (True, None, 6)
@@ -38,14 +38,14 @@ def test_json():
     assert "model_type 'llada'" in card["evidence"]
 
 
-def test_a_model_that_is_refused(tmp_path):
+def test_a_model_that_is_refused(command, tmp_path):
     path = str(hugging_face(architectures=["LlamaForCausalLM"])(tmp_path / "model"))
-    done = unmask("inspect", path)
+    done = command("inspect", path)
     assert done.returncode == 1
     assert "autoregressive" in done.stdout
     assert "[no_lane]" in done.stderr
     assert "hint: SGLang and vLLM" in done.stderr
-    done = unmask("inspect", path, "--json")
+    done = command("inspect", path, "--json")
     assert done.returncode == 1
     card = json.loads(done.stdout)
     assert (card["refusal"]["code"], card["served"], card["lane"]) == ("no_lane", False, None)
@@ -83,11 +83,11 @@ def test_a_decoder_goes_to_llama_cpp_if_that_is_there(tmp_path):
 
 @pytest.mark.parametrize("kind", ["nothing", "pickle-zip", "gguf-adapter"])
 @pytest.mark.parametrize("verb", [("serve", "--port", "0"), ("run",)])
-def test_serve_and_run_end_with_the_same_error(tmp_path, verb, kind):
+def test_serve_and_run_end_with_the_same_error(command, tmp_path, verb, kind):
     _, _, build = FOREIGN[kind]
     model = str(build(tmp_path / "model"))
-    inspected = unmask("inspect", model)
-    ended = unmask(verb[0], model, *verb[1:], *(["hi"] if verb == ("run",) else []))
+    inspected = command("inspect", model)
+    ended = command(verb[0], model, *verb[1:], *(["hi"] if verb == ("run",) else []))
     assert (inspected.returncode, ended.returncode) == (1, 1)
     assert ended.stderr.strip().endswith(inspected.stderr.strip())
 

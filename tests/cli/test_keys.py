@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 import urllib.error
 import urllib.request
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.serving.processes import UNMASK, environment, serve
+from tests.serving.processes import environment, serve
 from unmask.cli.main import main
 from unmask.serving.security import key_file
 from unmask.serving.security.key import digest
@@ -98,19 +97,13 @@ def test_what_cannot_be_done_is_named_and_changes_nothing(keys, tmp_path, argume
     assert file.read_text() == before
 
 
-def test_a_broken_file_is_named_and_not_written_over(keys, tmp_path):
+def test_a_broken_file_is_named_and_not_written_over(keys, command, tmp_path):
     file = tmp_path / "keys.json"
     file.write_text("no keys")
     for arguments in (("new", "ann"), ("list",), ("revoke", "ann")):
         assert "invalid_key_file" in keys(*arguments, "--keys", str(file), fails=True)
     assert file.read_text() == "no keys"
-    done = subprocess.run(
-        [UNMASK, "serve", "--port", "0", "--keys", str(file)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=environment(),
-    )
+    done = command("serve", "--port", "0", "--keys", str(file))
     assert done.returncode == 1
     assert "invalid_key_file" in done.stderr
     assert "Traceback" not in done.stderr

@@ -1,4 +1,4 @@
-"""`unmask list` as a process: the models that a server would have."""
+"""`unmask list`: the models that a server would have."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def rows(done):
     return lines[1:]
 
 
-def test_nothing_named_lists_the_embedded_model():
-    done = unmask("list")
+def test_nothing_named_lists_the_embedded_model(command):
+    done = command("list")
     assert (done.returncode, done.stderr) == (0, "")
     (line,) = rows(done)
     assert line.split("  ")[0] == "unmask-tiny"
@@ -49,13 +49,13 @@ def test_nothing_named_lists_the_embedded_model():
     assert line.endswith("unmask  not loaded")
 
 
-def test_a_running_server_tells_states():
+def test_a_running_server_tells_states(command):
     with serve() as running:
-        done = unmask("list", "--url", running.url)
+        done = command("list", "--url", running.url)
     assert (done.returncode, done.stderr) == (0, "")
     (line,) = rows(done)
     assert line.endswith("unmask  ready")
-    gone = unmask("list", "--url", running.url)
+    gone = command("list", "--url", running.url)
     assert gone.returncode == 1
     assert "server_unreachable" in gone.stderr
 
@@ -76,8 +76,8 @@ def test_all_of_a_configuration_is_listed_and_what_is_refused_is_no_failure(file
     assert len({line.index("  unmask  ") for line in lines if "  unmask  " in line}) == 1  # aligned
 
 
-def test_json(file):
-    done = unmask("list", "--config", str(file), "--json", FAR_KEY="sk-secret")
+def test_json(command, file):
+    done = command("list", "--config", str(file), "--json", FAR_KEY="sk-secret")
     assert (done.returncode, len(done.stdout.splitlines())) == (0, 1)
     found = {row["name"]: row for row in json.loads(done.stdout)["models"]}
     tiny = found["tiny"]
@@ -89,29 +89,29 @@ def test_json(file):
     assert "secret" not in done.stdout
 
 
-def test_one_engine(file):
-    done = unmask("list", "--config", str(file), "--lane", "unmask")
+def test_one_engine(command, file):
+    done = command("list", "--config", str(file), "--lane", "unmask")
     assert [line.split()[0] for line in rows(done)] == ["tiny", "found"]
-    done = unmask("list", "--lane", "lama.cpp")
+    done = command("list", "--lane", "lama.cpp")
     assert done.returncode == 2
     assert "llama.cpp" in done.stderr
 
 
-def test_a_wrong_file_is_told(tmp_path):
+def test_a_wrong_file_is_told(command, tmp_path):
     (tmp_path / "x.yaml").write_text("models:\n  a: {pth: b}\n")
-    done = unmask("list", "--config", str(tmp_path / "x.yaml"))
+    done = command("list", "--config", str(tmp_path / "x.yaml"))
     assert done.returncode == 1
     assert f"{tmp_path / 'x.yaml'}:2: 'models.a.pth' is no key of a model. [invalid_config]" in done.stderr
     assert "hint: Did you mean 'path'?" in done.stderr
 
 
-def test_names_that_no_terminal_shows(tmp_path):
+def test_names_that_no_terminal_shows(command, tmp_path):
     tiny_copy(tmp_path / os.fsdecode(b"\xff\x1b[31m"))
     (tmp_path / "x.toml").write_text(f'models_dir = "{tmp_path}"')
     done = unmask("list", "--config", str(tmp_path / "x.toml"))
     assert (done.returncode, done.stderr) == (0, "")
     assert "\x1b" not in done.stdout
-    json.loads(unmask("list", "--json", "--config", str(tmp_path / "x.toml")).stdout)
+    json.loads(command("list", "--json", "--config", str(tmp_path / "x.toml")).stdout)
 
 
 def test_torch_is_not_imported():

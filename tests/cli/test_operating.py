@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import http.server
 import socket
-import subprocess
 import threading
 
 import pytest
 
-from tests.serving.processes import UNMASK, environment
 from unmask.cli.server_client import ServerClient
 from unmask.cli.tables import columns, few
 from unmask.errors import InvalidValueError, ServerUnreachableError
@@ -24,8 +22,8 @@ def nobody():
 
 
 @pytest.mark.parametrize("verb", [["ps"], ["stop", "m"], ["logs", "m"], ["why", "--last"]])
-def test_no_server_is_an_error_that_says_so(verb, nobody):
-    ended = subprocess.run([UNMASK, *verb, "--url", nobody], capture_output=True, text=True, env=environment())
+def test_no_server_is_an_error_that_says_so(command, verb, nobody):
+    ended = command(*verb, "--url", nobody)
     assert ended.returncode == 1
     assert ended.stdout == ""
     assert f"No server answers at {nobody}: Connection refused. [server_unreachable]" in ended.stderr
@@ -64,9 +62,8 @@ def test_what_is_no_server_of_ours(status, body):
 @pytest.mark.parametrize(
     "arguments", [["why"], ["why", "a", "--last"], ["logs", "m", "--json", "--follow"], ["logs", "m", "-n", "0"]]
 )
-def test_what_makes_no_sense_is_a_usage_error(arguments):
-    ended = subprocess.run([UNMASK, *arguments], capture_output=True, text=True, env=environment())
-    assert ended.returncode == 2
+def test_what_makes_no_sense_is_a_usage_error(command, arguments):
+    assert command(*arguments).returncode == 2
 
 
 def test_names_cannot_command_the_terminal():

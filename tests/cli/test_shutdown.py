@@ -17,7 +17,8 @@ from tests.serving.processes import Server, serve
 from tests.serving.wire import events
 
 TEXT = "/v1/completions"
-LONG = {"prompt": "one two three", "max_tokens": 300}
+TOKENS = 120
+LONG = {"prompt": "one two three", "max_tokens": TOKENS}
 LONG["unmask"] = {"rule": "low_confidence", "cache": "none", "end_tokens": "never"}
 ENDLESS = LONG | {"max_tokens": 1000}
 
@@ -61,9 +62,9 @@ def test_running_requests_end_and_new_ones_are_refused():
             await check_refused(session)
             payload = await streaming
             assert payload.endswith(b"data: [DONE]\n\n")
-            assert events(payload)[-1]["usage"]["completion_tokens"] == 300
+            assert events(payload)[-1]["usage"]["completion_tokens"] == TOKENS
             async with await whole as response:
-                assert (await response.json())["usage"]["completion_tokens"] == 300
+                assert (await response.json())["usage"]["completion_tokens"] == TOKENS
 
     with serve("--grace", "250") as server:
         asyncio.run(talk(server))

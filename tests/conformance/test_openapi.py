@@ -32,7 +32,7 @@ def draw(url: str, home: Path, *options: str) -> None:
 
 
 def test_drawn_requests(server, tmp_path):
-    draw(server.url, tmp_path, "--phases", "fuzzing", "--max-examples", "15", "--seed", "1")
+    draw(server.url, tmp_path, "--phases", "fuzzing", "--max-examples", "5", "--seed", "1")
 
 
 @pytest.mark.slow

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
-import subprocess
-import sys
 import threading
 
 import pytest
+import pytest_asyncio
 
 from tests.engines import generate, make_loop
 from unmask.checkpoints.directory import EMBEDDED_MODEL
@@ -24,19 +22,46 @@ from unmask.params import GenerationParams
 from unmask.resolve import resolve
 from unmask.terms import PLAIN
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 PROMPT = [1, *range(30, 50), 3]
+TWINS = ("process", "thread")
 OPTIONS = EngineOptions(model=EMBEDDED_MODEL, device="cpu", threads=1, kv_tokens=20_000)
 
 
-@pytest.fixture(params=["process", "thread"])
-async def engine(request):
-    if request.param == "process":
-        engine = await ProcessEngine.launch(OPTIONS)
-    else:
-        engine = ThreadEngine(make_loop(EMBEDDED_MODEL, kv_tokens=20_000))
-    yield engine
+async def opened(kind):
+    if kind == "process":
+        return await ProcessEngine.launch(OPTIONS)
+    return ThreadEngine(make_loop(EMBEDDED_MODEL, kv_tokens=20_000))
+
+
+async def closed(engine):
     await engine.close()
     assert not engine.alive
+
+
+@pytest_asyncio.fixture(params=TWINS, scope="module", loop_scope="module")
+async def shared(request):
+    engine = await opened(request.param)
+    yield engine
+    await closed(engine)
+
+
+@pytest.fixture
+def engine(shared):
+    """One for all tests, each of which finds and leaves it idle."""
+    yield shared
+    shared.on_step = lambda report: None
+    assert shared.stats.running == 0
+
+
+@pytest_asyncio.fixture(params=TWINS, loop_scope="module")
+async def mortal(request):
+    """One that a test may end."""
+    engine = await opened(request.param)
+    yield engine
+    await closed(engine)
+    asyncio.get_running_loop().set_exception_handler(None)
 
 
 async def collect(engine, prompt=PROMPT, **params):
@@ -140,7 +165,9 @@ async def test_unread_frames_are_dropped_but_no_token_is():
     ]
 
 
-async def test_a_listener_with_a_bug_leaves_nobody_waiting(engine, capfd):
+async def test_a_listener_with_a_bug_leaves_nobody_waiting(mortal, capfd):
+    engine = mortal
+
     def bug(report):
         raise ZeroDivisionError("a bug")
 
@@ -216,41 +243,9 @@ async def test_the_process_ends_with_its_parent():
     await engine.close()
 
 
-LONG_STEP = """
-import sys, time
-from unmask.engine import worker
-class Loop:
-    sessions = None
-    def __init__(self, options, progress, place):
-        self.models = {}
-    def send(self, command):
-        pass
-    def run(self, publish):
-        time.sleep(60)
-worker.EngineLoop = Loop
-sys.exit(worker.main())
-"""
-
-
-def test_the_process_ends_with_its_parent_in_a_long_step_too():
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        process = subprocess.Popen(
-            [sys.executable, "-c", LONG_STEP, str(theirs.fileno())],
-            pass_fds=[theirs.fileno()],
-            env=os.environ | OPTIONS.as_environment(),
-        )
-        theirs.close()
-        assert ours.recv(4), "it is ready"
-    try:
-        assert process.wait(5) == 1
-    finally:
-        process.kill()
-        process.wait()
-
-
-async def test_requests_can_be_ended_for_a_reason(engine):
+async def test_requests_can_be_ended_for_a_reason(mortal):
     """Those that run, and those that come before the engine is closed."""
+    engine = mortal
     with engine.submit([request(engine, max_tokens=900, ignore_eos=True)]) as mailbox:
         await mailbox.get()
         engine.end(ShuttingDownError())
@@ -258,36 +253,6 @@ async def test_requests_can_be_ended_for_a_reason(engine):
             await read(mailbox)
     with pytest.raises(ShuttingDownError):
         await collect(engine)
-
-
-HANGING_WORKER = """
-import sys, time
-from unmask.engine import worker
-def hang(options, progress, place):
-    print("loading", flush=True)
-    time.sleep(60)
-worker.EngineLoop = hang
-sys.exit(worker.main())
-"""
-
-
-def test_the_process_ends_with_its_parent_while_loading_too():
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        process = subprocess.Popen(
-            [sys.executable, "-c", HANGING_WORKER, str(theirs.fileno())],
-            pass_fds=[theirs.fileno()],
-            stdout=subprocess.PIPE,
-            env=os.environ | OPTIONS.as_environment(),
-        )
-    # Both ends are closed here: it is as if the parent had died.
-    try:
-        assert process.wait(30) == 1
-        assert process.stdout.read() in (b"loading\n", b"")
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
 
 
 async def test_an_orderly_end_is_silent(capfd):

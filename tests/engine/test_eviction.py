@@ -15,7 +15,10 @@ GROWING = {
 }
 
 
-@pytest.fixture(scope="module", params=GROWING)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=() if name != "sdar" else pytest.mark.slow) for name in GROWING],  # as llada2
+)
 def path(request, golden, tmp_path_factory):
     return served_copy(golden / GROWING[request.param], tmp_path_factory.mktemp("growing"))
 
@@ -25,7 +28,7 @@ def _jobs(model):
     settings += [{"temperature": 0.8, "seed": 7}, {"cfg_scale": 0.7} if model.mask_id is not None else {}]
     if "joint_threshold" in model.rules:
         settings.append({"rule": "joint_threshold", "edit_threshold": 0.2, "threshold": 0.4})
-    base = {"temperature": 0.0, "max_tokens": 72, "block_length": 8, "ignore_eos": True}
+    base = {"temperature": 0.0, "max_tokens": 56, "block_length": 8, "ignore_eos": True}
     base |= {"steps": 4} if model.denoiser == "renoise" else {}
     prompts = [[(7 * n + 11 * i) % 240 + 2 for i in range(20 + 11 * n)] for n in range(len(settings))]
     return {str(n): (prompts[n], base | chosen) for n, chosen in enumerate(settings)}

@@ -21,7 +21,12 @@ FAMILIES = {
 }
 
 
-@pytest.fixture(scope="module", params=FAMILIES)
+# Their step loop is that of llada, and of llada_moe; tests of their logits always run.
+VARIANTS = ("llada_gqa", "llada_moe_shared")
+PARAMS = [pytest.param(name, marks=() if name not in VARIANTS else pytest.mark.slow) for name in FAMILIES]
+
+
+@pytest.fixture(scope="module", params=PARAMS)
 def loop(request, golden, tmp_path_factory):
     path = served_copy(golden / FAMILIES[request.param], tmp_path_factory.mktemp("family"))
     return make_loop(path, max_running=16, max_context=256)

@@ -45,7 +45,9 @@ def alone(loop):
     return {name: outcome(generate(loop, prompt, **params)) for name, (prompt, params) in mixed_requests(1).items()}
 
 
-@pytest.mark.parametrize("order", ["as given", "reversed", "shuffled", "one joins per step"])
+@pytest.mark.parametrize(
+    "order", ["as given", pytest.param("reversed", marks=pytest.mark.slow), "shuffled", "one joins per step"]
+)
 def test_batched_equals_alone(loop, alone, order):
     requests = mixed_requests(1)
     names = list(requests)

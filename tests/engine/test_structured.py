@@ -23,7 +23,10 @@ DECODED = [name for name in FAMILIES if name not in ("llada_gqa", "llada_moe", "
 PATTERN = r"[a-f]{2,7}(?:-[0-9]{1,3})?é?"
 
 
-@pytest.fixture(scope="module", params=DECODED)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=() if name != "sdar" else pytest.mark.slow) for name in DECODED],  # as llada2
+)
 def family(request, golden, tmp_path_factory):
     folder = tmp_path_factory.mktemp("family")
     path = served_copy(golden / FAMILIES[request.param], folder, end_id=250, tokenizer=True)
@@ -126,7 +129,7 @@ def structured(tiny, count, seed):
 
 
 def test_json_of_random_schemas(tiny):
-    structured(tiny, 60, seed=1)
+    structured(tiny, 24, seed=1)
 
 
 @pytest.mark.slow

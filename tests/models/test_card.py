@@ -194,11 +194,11 @@ def test_no_torch_and_nothing_else_that_is_slow():
 
 
 def replaced(name, content):
-    """The embedded model with another content of one file."""
+    """The embedded model with another content of one file, which is made when it is needed."""
 
     def build(path):
         tiny_copy(path)
-        (path / name).write_bytes(content)
+        (path / name).write_bytes(content())
         return path
 
     return build
@@ -263,38 +263,42 @@ def of_a_decoder(build):
 
 DENSE = b",".join([b"[]"] * 340_000)
 HOSTILE = {
-    "config of 5 MB": replaced("config.json", json.dumps({"architectures": ["A" * 5_000_000]}).encode()),
-    "config of one name": replaced("config.json", json.dumps({"architectures": ["A" * 900_000]}).encode()),
-    "config of lists": replaced("config.json", b'{"x":[' + DENSE + b"]}"),
-    "config of objects": replaced("config.json", b'{"x":[' + b",".join([b'{"a":1}'] * 30_000) + b"]}"),
-    "config of pairs": replaced("config.json", json.dumps({f"{n:x}": f"é{n}" for n in range(60_000)}).encode()),
-    "deep config": replaced("config.json", b'{"x":' + b"[" * 60_000),
+    "config of 5 MB": replaced("config.json", lambda: json.dumps({"architectures": ["A" * 5_000_000]}).encode()),
+    "config of one name": replaced("config.json", lambda: json.dumps({"architectures": ["A" * 900_000]}).encode()),
+    "config of lists": replaced("config.json", lambda: b'{"x":[' + DENSE + b"]}"),
+    "config of objects": replaced("config.json", lambda: b'{"x":[' + b",".join([b'{"a":1}'] * 30_000) + b"]}"),
+    "config of pairs": replaced("config.json", lambda: json.dumps({f"{n:x}": f"é{n}" for n in range(60_000)}).encode()),
+    "deep config": replaced("config.json", lambda: b'{"x":' + b"[" * 60_000),
     "index of shards": replaced(
-        "model.safetensors.index.json", json.dumps({"weight_map": {f"{n:x}": f"{n}" for n in range(400_000)}}).encode()
+        "model.safetensors.index.json",
+        lambda: json.dumps({"weight_map": {f"{n:x}": f"{n}" for n in range(400_000)}}).encode(),
     ),
     "index of a shard": replaced(
-        "model.safetensors.index.json", json.dumps({"weight_map": {f"{n:x}": "a" for n in range(65_000)}}).encode()
+        "model.safetensors.index.json",
+        lambda: json.dumps({"weight_map": {f"{n:x}": "a" for n in range(65_000)}}).encode(),
     ),
     "many added tokens": replaced(
-        "tokenizer.json", b'{"added_tokens":[' + b'{"id":1,"content":"a"},' * 1_000_000 + b"0]}"
+        "tokenizer.json", lambda: b'{"added_tokens":[' + b'{"id":1,"content":"a"},' * 1_000_000 + b"0]}"
     ),
-    "many added numbers": replaced("tokenizer.json", b'{"added_tokens":[' + b"1," * 10_000_000 + b"1]}"),
-    "long added token": replaced("tokenizer.json", b'{"added_tokens":[{"content":"' + b"x" * 40_000_000 + b'"}]}'),
-    "long template": replaced("tokenizer_config.json", b'{"chat_template":"' + b"x" * 4_000_000 + b'"}'),
-    "template of lists": replaced("tokenizer_config.json", b'{"chat_template":[' + DENSE + b"]}"),
+    "many added numbers": replaced("tokenizer.json", lambda: b'{"added_tokens":[' + b"1," * 10_000_000 + b"1]}"),
+    "long added token": replaced(
+        "tokenizer.json", lambda: b'{"added_tokens":[{"content":"' + b"x" * 40_000_000 + b'"}]}'
+    ),
+    "long template": replaced("tokenizer_config.json", lambda: b'{"chat_template":"' + b"x" * 4_000_000 + b'"}'),
+    "template of lists": replaced("tokenizer_config.json", lambda: b'{"chat_template":[' + DENSE + b"]}"),
     "header of tensors": replaced(
         "model.safetensors",
-        header(b"{" + b",".join(b'"%x":{"dtype":"U8","shape":[0]}' % n for n in range(100_000)) + b"}"),
+        lambda: header(b"{" + b",".join(b'"%x":{"dtype":"U8","shape":[0]}' % n for n in range(100_000)) + b"}"),
     ),
     "header of dimensions": replaced(
-        "model.safetensors", header(b'{"a":{"dtype":"U8","shape":[' + b"0," * 3_000_000 + b"0]}}")
+        "model.safetensors", lambda: header(b'{"a":{"dtype":"U8","shape":[' + b"0," * 3_000_000 + b"0]}}")
     ),
     "header of remarks": replaced(
         "model.safetensors",
-        header(b'{"__metadata__":{' + b",".join(b'"%x":"a"' % n for n in range(250_000)) + b"}}"),
+        lambda: header(b'{"__metadata__":{' + b",".join(b'"%x":"a"' % n for n in range(250_000)) + b"}}"),
     ),
-    "header of spaces": replaced("model.safetensors", header(b"{" + b" " * 8_000_000 + b"}")),
-    "large header": replaced("model.safetensors", header(b"{" + b" " * 50_000_000 + b"}")),
+    "header of spaces": replaced("model.safetensors", lambda: header(b"{" + b" " * 8_000_000 + b"}")),
+    "large header": replaced("model.safetensors", lambda: header(b"{" + b" " * 50_000_000 + b"}")),
     "large tokenizer": real_tokenizer,
     "many experts": large_experts,
     "vocabulary of 500,000": gguf_of_strings(500_000),

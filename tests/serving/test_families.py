@@ -13,11 +13,21 @@ from tests.serving.processes import serve
 
 PROMPTS = [[(7 * n + 11 * i) % 240 + 2 for i in range(n)] for n in (1, 3, 8, 9, 16, 17, 30, 41)]
 LENGTHS = [24, 5, 17, 32, 8, 1, 40, 12]
+BLOCKS = {"block_length": 8}
+
+# One of each kind: semi-autoregressive, block-causal, shifted, renoising. The engine's own tests have them all.
+KINDS = ("llada", "llada2", "dream", "diffusion_gemma")
+PARAMS = [pytest.param(name, marks=() if name in KINDS else pytest.mark.slow) for name in FAMILIES]
 
 
-@pytest.fixture(scope="module", params=FAMILIES)
-def url(request, golden, tmp_path_factory):
-    path = served_copy(golden / FAMILIES[request.param], tmp_path_factory.mktemp("family"), tokenizer=True)
+@pytest.fixture(scope="module", params=PARAMS)
+def family(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def url(family, golden, tmp_path_factory):
+    path = served_copy(golden / FAMILIES[family], tmp_path_factory.mktemp("family"), tokenizer=True)
     with serve(str(path), "--max-context", "256", "--served-model-name", "m") as server:
         yield server.url
 
@@ -28,16 +38,16 @@ async def client(url):
         yield client
 
 
-async def whole(client, prompt, max_tokens, model="m"):
+async def whole(client, prompt, max_tokens, model="m", settings=BLOCKS):
     answer = await client.completions.create(
-        model=model, prompt=prompt, max_tokens=max_tokens, temperature=0, extra_body={"unmask": {"block_length": 8}}
+        model=model, prompt=prompt, max_tokens=max_tokens, temperature=0, extra_body={"unmask": settings}
     )
     return answer.choices[0].text, answer.choices[0].finish_reason, answer.usage.completion_tokens
 
 
-async def streamed(client, prompt, max_tokens, model="m"):
+async def streamed(client, prompt, max_tokens, model="m", settings=BLOCKS):
     stream = await client.completions.create(
-        model=model, prompt=prompt, max_tokens=max_tokens, temperature=0, extra_body={"unmask": {"block_length": 8}},
+        model=model, prompt=prompt, max_tokens=max_tokens, temperature=0, extra_body={"unmask": settings},
         stream=True, stream_options={"include_usage": True},
     )  # fmt: skip
     text, finish, tokens = "", None, None
@@ -49,12 +59,13 @@ async def streamed(client, prompt, max_tokens, model="m"):
     return text, finish, tokens
 
 
-async def test_eight_at_once_equal_their_solo_runs(client):
-    alone = [await whole(client, prompt, length) for prompt, length in zip(PROMPTS, LENGTHS, strict=True)]
+async def test_eight_at_once_equal_their_solo_runs(family, client):
+    settings = BLOCKS | ({"steps": 6} if family == "diffusion_gemma" else {})
+    jobs = [(client, prompt, length, "m", settings) for prompt, length in zip(PROMPTS, LENGTHS, strict=True)]
+    alone = [await whole(*job) for job in jobs]
     assert len(set(alone)) == len(alone)
     for how in (whole, streamed):
-        together = await asyncio.gather(*(how(client, p, n) for p, n in zip(PROMPTS, LENGTHS, strict=True)))
-        assert together == alone
+        assert await asyncio.gather(*(how(*job) for job in jobs)) == alone
 
 
 async def test_the_model_says_what_it_is(client):
