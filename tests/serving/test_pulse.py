@@ -106,7 +106,7 @@ async def test_a_process_that_is_stopped_in_its_prompt_is_ended_and_started_anew
 
     async def connect():
         children.append(await Child.start(plan, RunDirectory(tmp_path / "run")))
-        return child_endpoint(lane, children[-1], "m"), children[-1]
+        return child_endpoint(lane, children[-1], "m", "autoregressive", 1), children[-1]
 
     house = House([LaneEntry(LISTING, connect, capacity=8, patience=Patience(notice=1.0), stay=Stay())])
     words = chat([{"role": "user", "content": "Once upon a time there was a fox. " * 350}])
