@@ -225,7 +225,7 @@ async def test_a_load_that_nobody_waits_for_any_more_ends_with_its_child(stream,
         second.cancel()
         await until(lambda: house.states()[0].state == "absent", 20)
         assert house.states()[0].waiting == 0
-        assert processes(name) == []
+        await until(lambda: processes(name) == [])  # their ends are seen a moment later on a busy machine
 
 
 async def _read(http, body) -> bytes:

@@ -44,6 +44,10 @@ class Admission(abc.ABC):
         Raises ``QueueFullError``, ``EngineUnavailableError`` or ``ShuttingDownError``.
         """
 
+    async def refused(self) -> bool:
+        """Whether the engine refuses a request at once: ``next`` then raises why. Waits no longer than it is worth."""
+        return False
+
     @abc.abstractmethod
     async def next(self) -> tuple[int, AnswerDelta]:
         """The next delta, waited for, and its request's number. May be cancelled and called again."""

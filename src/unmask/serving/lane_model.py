@@ -218,6 +218,10 @@ class LaneAdmission(CountedAdmission):
     def _run(self) -> AbstractContextManager[object]:
         return self._model.run(self._request)
 
+    async def refused(self) -> bool:
+        """Whether the lane does not take a request, if it says so at once."""
+        return await self._request.refused()
+
     async def _next(self) -> tuple[int, AnswerDelta]:
         if self._broken is None:
             try:

@@ -97,7 +97,6 @@ class EventStream(Response):
         try:
             begun = await self._begun(send)
             with begun.admission.running():
-                await self._start(send)
                 last = await unless_disconnected(receive, self._send_events(begun, send))
         except ClientDisconnect:
             if not self._started:
@@ -139,6 +138,9 @@ class EventStream(Response):
     async def _send_events(self, begun: Begun, send: Send) -> bytes:
         """All events but the last, which are returned. Those that come together are sent together: it costs less."""
         admission, encoder, trace = begun.admission, begun.encoder, current_trace()
+        if not self._started and await admission.refused():
+            await admission.next()  # raises why, while the response can still say so
+        await self._start(send)
         await _send(send, b"".join(encoder.start()))
         keep_alive = KeepAlive(self._keep_alive_seconds, partial(self._keep_alive, send))
         async with keep_alive.running():

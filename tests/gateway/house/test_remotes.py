@@ -136,3 +136,38 @@ async def test_a_model_elsewhere_is_asked_by_the_canary_only_where_that_is_wante
             while said.get("canary") and "canary" not in await listed(http):
                 await asyncio.sleep(0.02)
         assert len(far.bodies) == asked
+
+
+STREAMED = {
+    "/v1/chat/completions": {"messages": BODY["messages"], "stream": True},
+    "/v1/completions": {"prompt": "Hi", "stream": True},
+    "/v1/responses": {"input": "Hi", "stream": True, "store": False},
+    "/v1/messages": {"messages": BODY["messages"], "max_tokens": 8, "stream": True},
+    "/api/chat": {"messages": BODY["messages"]},
+    "/api/generate": {"prompt": "Hi"},
+}
+
+
+@pytest.mark.parametrize("path", STREAMED)
+async def test_a_stream_that_is_refused_has_the_status_of_the_refusal(tmp_path, path):
+    """Whoever tries again elsewhere goes by it."""
+    body = {"model": "far", **STREAMED[path]}
+    too_many = json.dumps({"error": {"message": "Too many at once.", "type": "rate_limit", "code": 429}}).encode()
+    busy = Script([too_many], status=429, content_type="application/json", before=0.2)
+    async with fake(busy) as far:
+        told = await refusal_of(tmp_path, far.url, path, body)
+        assert told[:2] == (429, "application/json")
+        assert "Too many at once." in told[2]
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and does not listen
+        down = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+        assert (await refusal_of(tmp_path, down, path, body))[:2] == (503, "application/json")
+
+
+async def refusal_of(tmp_path, far: str, path: str, body: dict) -> tuple[int, str, str]:
+    async with (
+        listening(house(tmp_path, far)) as url,
+        aiohttp.ClientSession(url) as http,
+        http.post(path, json=body) as response,
+    ):
+        return response.status, response.content_type, await response.text()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
 
@@ -28,11 +28,19 @@ _DONE = b"[DONE]"
 
 
 class Fetch:
-    """Sends ``asked`` to ``endpoint`` and gives its answer as it comes."""
+    """Sends ``asked`` to ``endpoint`` and gives its answer as it comes. ``taken`` is called once it is accepted."""
 
     def __init__(
-        self, endpoint: Endpoint, asked: Asked, patience: Patience, turns: Turns, spellings: Spellings
+        self,
+        endpoint: Endpoint,
+        asked: Asked,
+        patience: Patience,
+        turns: Turns,
+        spellings: Spellings,
+        *,
+        taken: Callable[[], None],
     ) -> None:
+        self._taken = taken
         self._turns = turns
         self._endpoint = endpoint
         self._lane = endpoint.lane
@@ -110,6 +118,7 @@ class Fetch:
         except BaseException:
             response.close()
             raise
+        self._taken()
         return response
 
     async def _chunks(self, response: aiohttp.ClientResponse) -> AsyncGenerator[Chunk]:

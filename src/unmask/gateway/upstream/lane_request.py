@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Self
 
 import aiohttp
@@ -16,6 +16,9 @@ from unmask.gateway.upstream.request import Asked
 from unmask.gateway.upstream.spellings import Spellings
 from unmask.gateway.upstream.turns import Turns
 
+# How long it is worth to wait for a refusal. What runs here has little to refuse, and goes on without a sign until the
+# prompt is computed; what is elsewhere may be down, or not let us in.
+_HERE_SECONDS, _ELSEWHERE_SECONDS = 0.01, 10.0
 _MOST_UNREAD = 16  # deltas: a slow reader slows the lane down, it does not fill memory
 
 
@@ -35,7 +38,10 @@ class LaneRequest:
         cells: Spellings,
     ) -> None:
         self._session = session
-        self._fetches = [Fetch(endpoint, one, patience, turns, cells) for one in asked]
+        self._heard = asyncio.Event()
+        self._refused = False
+        self._worth_seconds = _ELSEWHERE_SECONDS if endpoint.kind == "remote" else _HERE_SECONDS
+        self._fetches = [Fetch(endpoint, one, patience, turns, cells, taken=self._heard.set) for one in asked]
         self._deltas: asyncio.Queue[tuple[int, AnswerDelta | Exception]] = asyncio.Queue(_MOST_UNREAD)
         self._tasks: list[asyncio.Task[None]] = []
         self.cells = cells
@@ -57,6 +63,13 @@ class LaneRequest:
     def start(self) -> None:
         """Send all requests."""
         self._tasks = [asyncio.create_task(self._run(number, fetch)) for number, fetch in enumerate(self._fetches)]
+
+    async def refused(self) -> bool:
+        """Whether the lane refuses what it was sent, waited for until it says so or takes it, or for a while."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._worth_seconds):
+                await self._heard.wait()
+        return self._refused
 
     async def next(self) -> tuple[int, AnswerDelta]:
         """The next delta, waited for, and its request's number. Raises the error that ended a request.
@@ -86,4 +99,6 @@ class LaneRequest:
                 async for delta in deltas:
                     await self._deltas.put((number, delta))
         except Exception as error:  # for whoever asks next, our own bugs included
+            self._refused |= not self._heard.is_set()
+            self._heard.set()
             await self._deltas.put((number, error))

@@ -35,3 +35,7 @@ class WrappedAdmission(Admission):
         """As ``inner`` runs."""
         with self._inner.running():
             yield
+
+    async def refused(self) -> bool:
+        """As ``inner`` is."""
+        return await self._inner.refused()
