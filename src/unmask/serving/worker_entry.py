@@ -14,12 +14,12 @@ from unmask.engine.client import Progress
 from unmask.engine.options import EngineOptions
 from unmask.engine.process import ProcessEngine
 from unmask.gateway.child_log import ChildLog
+from unmask.gateway.config.need import usual_context
 from unmask.gateway.log_file import LogFile
 from unmask.logits_workers import LogitsWorkers
 from unmask.models.card import ModelCard
 from unmask.serving.native_entry import NativeEntry
 
-_USUAL_CONTEXT = 4096  # the programs reserve what a whole context may take
 _LOG_SECONDS = 2.0  # for the last lines of an engine that has ended
 
 
@@ -81,6 +81,6 @@ def elsewhere(base: EngineOptions, workers: LogitsWorkers, card: ModelCard) -> E
         batch_invariant=False,
         step_log=None,
         max_running=workers.count,
-        max_context=base.max_context or min(card.context_length or _USUAL_CONTEXT, _USUAL_CONTEXT),
+        max_context=base.max_context or usual_context(card),
         logits_workers=workers,
     )
