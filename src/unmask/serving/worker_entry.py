@@ -72,15 +72,8 @@ def elsewhere(base: EngineOptions, workers: LogitsWorkers, card: ModelCard) -> E
     As with other engines, a context is no larger than usual unless that is said.
     """
     return replace(
-        base,
-        adapter=None,
-        adapters={},
-        attention=None,
-        dtype="auto",
-        quantize="none",
-        batch_invariant=False,
+        base.computed_by(workers),
         step_log=None,
         max_running=workers.count,
         max_context=base.max_context or usual_context(card),
-        logits_workers=workers,
     )
