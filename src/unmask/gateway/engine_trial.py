@@ -35,13 +35,12 @@ def try_model(engine: Engine, model: str) -> float:
     found = route(card, [lane], lane.name)
     if isinstance(found, Refusal):
         raise found.error()
-    assert card.path is not None
     registry, name = Registry(engines=[engine]), card.name or engine.name
     if lane.kind == "logits_worker":
         workers = logits_workers(lane, registry, WantedModel(name=engine.name, source=LocalSource(model)))
         options = EngineOptions(model=model, max_context=usual_context(card), logits_workers=workers)
         return asyncio.run(_decoding_seconds(options))
-    plan = plan_for(lane, registry, Path(card.path), name, card.paradigm, architecture=card.architecture)
+    plan = plan_for(lane, registry, card, name)
     with tempfile.TemporaryDirectory() as folder:
         return asyncio.run(_load_seconds(plan, RunDirectory(Path(folder))))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from unmask.checkpoints.paradigm import Paradigm
 from unmask.gateway.child import Child
@@ -61,21 +60,11 @@ class ChildStart:
     def _plan(self, lane: Lane) -> ChildPlan:
         """As the registry is now, and the files that sessions depend on."""
         wanted, card, options = self.wanted, self.card, self.options
-        assert card.path is not None, "it was found"
         engines = RegistryFile().read()
         sessions = sessions_for(self.store, lane, card, options, self.note, wanted.name)
         if sessions is not None:
             options = replace(options, sessions=sessions.directory)
-        plan = plan_for(
-            lane,
-            engines,
-            Path(card.path),
-            wanted.name,
-            card.paradigm,
-            options,
-            card.architecture,
-            context=wanted.context,
-        )
+        plan = plan_for(lane, engines, card, wanted.name, options, context=wanted.context)
         if wanted.load_timeout is not None:
             plan = replace(plan, start_seconds=wanted.load_timeout)
         return replace(plan, sessions=sessions)

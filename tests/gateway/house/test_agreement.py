@@ -90,9 +90,9 @@ class Spawning:
         self.seen.append(("unmask", options.model))
         raise ModelLoadFailedError("Started.")
 
-    def _plan(self, lane, engines, model, *more, **said):
+    def _plan(self, lane, engines, card, *more, **said):
         """The engines here are drawn, and registered nowhere."""
-        return ChildPlan(name=lane.name, command=lambda port: [str(model)], probe=Probe(body={}))
+        return ChildPlan(name=lane.name, command=lambda port: [card.path], probe=Probe(body={}))
 
     async def _child(self, plan, directory):
         self.seen.append((plan.name, *plan.command(0)))
