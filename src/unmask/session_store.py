@@ -25,6 +25,9 @@ import msgspec
 
 from unmask.private_folder import private_folder
 
+SAVE_SECONDS = 5.0  # in all: a model that goes because of another one's need must not keep it waiting
+RESTORE_SECONDS = 10.0
+
 _FILE = re.compile(r"([0-9a-f]{32})-(\d{1,5})-([0-9a-f]{64})\.kv", re.ASCII)
 _DRAFT = re.compile(r"tmp-[0-9a-f]{32}", re.ASCII)
 _PIECE = 2**20  # bytes that are hashed between two looks at the clock

@@ -17,6 +17,7 @@ from unmask.gateway.engine import Engine
 from unmask.gateway.engine_plan import plan_for
 from unmask.gateway.engine_registry import Registry
 from unmask.gateway.llama_cpp import LlamaCppOptions
+from unmask.models.card import ModelCard
 
 _SERVE = """
     os.environ["LLAMA_API_KEY"] = secret
@@ -68,6 +69,10 @@ def registered(kind: str, program: Path) -> Registry:
     return Registry().with_engine(Engine("mine", kind, str(program), "a path"))
 
 
+def card(path: Path, paradigm: str = "autoregressive", architecture: str | None = None) -> ModelCard:
+    return ModelCard(model=str(path), served=False, path=str(path), paradigm=paradigm, architecture=architecture)
+
+
 def mine(kind: str):
     return lane("mine", kind, "safetensors")
 
@@ -75,15 +80,15 @@ def mine(kind: str):
 @pytest.mark.parametrize(("kind", "flag"), [("sglang", "--context-length"), ("vllm", "--max-model-len")])
 def test_what_is_said_of_a_model_comes_before_its_address(tmp_path, kind, flag):
     there = registered(kind, tmp_path / "python")
-    plan = plan_for(mine(kind), there, tmp_path, "m", "autoregressive", MORE, context=512)
+    plan = plan_for(mine(kind), there, card(tmp_path), "m", MORE, context=512)
     assert list(plan.command(8))[-8:] == [flag, "512", "--seed", "1", "--host", "127.0.0.1", "--port", "8"]
-    assert flag not in plan_for(mine(kind), there, tmp_path, "m", "autoregressive").command(8)
+    assert flag not in plan_for(mine(kind), there, card(tmp_path), "m").command(8)
 
 
 @pytest.mark.parametrize("paradigm", ["autoregressive", "diffusion"])
 @pytest.mark.parametrize("kind", ["sglang", "vllm"])
 async def test_it_serves_behind_its_secret(python, tmp_path, directory, mark, kind, paradigm):
-    plan = plan_for(mine(kind), registered(kind, python), tmp_path / "model", "m", paradigm)
+    plan = plan_for(mine(kind), registered(kind, python), card(tmp_path / "model", paradigm), "m")
     assert plan.start_seconds == 600
     async with running(replace(plan, environment={**plan.environment, MARK: mark}), directory) as child:
         options = next(line for line in child.tail() if line.startswith("options:"))
@@ -111,16 +116,16 @@ async def test_it_serves_behind_its_secret(python, tmp_path, directory, mark, ki
 )
 def test_each_class_is_decoded_as_sglang_can(tmp_path, architecture, algorithm):
     engines = registered("sglang", tmp_path)
-    plan = plan_for(mine("sglang"), engines, tmp_path, "m", "diffusion", architecture=architecture)
+    plan = plan_for(mine("sglang"), engines, card(tmp_path, "diffusion", architecture), "m")
     assert plan.command(1)[-6:-4] == ["--dllm-algorithm", algorithm]
-    told = plan_for(mine("sglang"), engines, tmp_path, "m", "autoregressive", architecture=architecture).command(1)
+    told = plan_for(mine("sglang"), engines, card(tmp_path, "autoregressive", architecture), "m").command(1)
     assert "--dllm-algorithm" not in told
 
 
 @pytest.mark.parametrize("kind", ["sglang", "vllm"])
 async def test_a_package_that_went_away_is_named(tmp_path, directory, mark, kind):
     python = python_with(tmp_path / "python", tmp_path / "packages")
-    plan = plan_for(mine(kind), registered(kind, python), tmp_path, "m", "autoregressive")
+    plan = plan_for(mine(kind), registered(kind, python), card(tmp_path), "m")
     with pytest.raises(NotInstalledError, match=f"lacks the package {kind}"):
         await Child.start(replace(plan, environment={**plan.environment, MARK: mark}), directory)
 
@@ -128,7 +133,7 @@ async def test_a_package_that_went_away_is_named(tmp_path, directory, mark, kind
 async def test_a_server_of_llama_cpp_for_diffusion(tmp_path, directory, mark):
     program = build(tmp_path / "server", *RELEASED, "diffusion-gemma", words=CANVASES)
     registry = registered("llama.cpp", program)
-    plan = plan_for(mine("llama.cpp"), registry, tmp_path / "m.gguf", "m", "diffusion")
+    plan = plan_for(mine("llama.cpp"), registry, card(tmp_path / "m.gguf", "diffusion"), "m")
     assert plan.command(9) == [str(program), "-m", str(tmp_path / "m.gguf"), "--host", "127.0.0.1", "--port", "9"]
     async with running(replace(plan, environment={**plan.environment, MARK: mark}), directory) as child:
         assert child.load_seconds
@@ -136,6 +141,6 @@ async def test_a_server_of_llama_cpp_for_diffusion(tmp_path, directory, mark):
 
 def test_lanes_that_are_no_children(tmp_path):
     with pytest.raises(NotServedError, match="gives logits"):
-        plan_for(mine("logits_worker"), registered("logits_worker", tmp_path), tmp_path, "m", "diffusion")
+        plan_for(mine("logits_worker"), registered("logits_worker", tmp_path), card(tmp_path, "diffusion"), "m")
     with pytest.raises(UnknownLaneError, match="'mine' any more"):
-        plan_for(mine("llama.cpp"), Registry(), tmp_path, "m", "diffusion")
+        plan_for(mine("llama.cpp"), Registry(), card(tmp_path, "diffusion"), "m")

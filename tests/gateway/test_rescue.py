@@ -79,7 +79,7 @@ class Loader:
         self.file, self.model, self.directory, self.mark = file, Path(model), directory, mark
 
     async def __call__(self, lane):
-        plan = plan_for(lane, self.file.read(), self.model, "m", "autoregressive")
+        plan = plan_for(lane, self.file.read(), inspect_model(str(self.model)), "m")
         return await Child.start(replace(plan, environment={**plan.environment, MARK: self.mark}), self.directory)
 
 

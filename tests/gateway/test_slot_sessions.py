@@ -185,7 +185,7 @@ async def test_a_server_that_hangs_as_it_saves_is_not_waited_for(store, monkeypa
 
 @pytest.mark.parametrize(("manner", "lives"), [("refuses", True), ("babbles", True), ("dies", False), ("hangs", False)])
 async def test_what_cannot_be_restored_is_said_once_and_not_tried_again(store, manner, lives, monkeypatch):
-    monkeypatch.setattr(slot_sessions, "_RESTORE_SECONDS", 0.5)
+    monkeypatch.setattr(slot_sessions, "RESTORE_SECONDS", 0.5)
     async with serving(FakeSlots(store.directory, {0: LONG})) as url:
         await sessions_of(store).save(url, SECRET)
     sessions = sessions_of(store)

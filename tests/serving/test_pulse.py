@@ -20,12 +20,12 @@ from unmask.gateway.upstream.endpoint import Patience
 from unmask.gateway.upstream.upstream import Upstream
 from unmask.metrics import Metrics
 from unmask.serving import pulse
+from unmask.serving.child_start import child_endpoint
 from unmask.serving.entry import Stay
 from unmask.serving.house import House
 from unmask.serving.lane_entry import LaneEntry
 from unmask.serving.lane_model import LaneModel
 from unmask.serving.listing import Listing
-from unmask.serving.opening import child_endpoint
 from unmask.serving.pulse import pulse_lost
 from unmask.terms import NO_TIMEOUTS
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from unmask.errors import InvalidValueError
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,3 +17,10 @@ class Tokenized:
     ids: list[int]
     pieces: list[str] | None = None
     context: int | None = None
+
+
+def check_ids(ids: Sequence[int], size: int) -> None:
+    """Raises ``InvalidValueError`` for the first that none of ``size`` tokens has; it is named as of ``tokens``."""
+    wrong = next((place for place, one in enumerate(ids) if not 0 <= one < size), None)
+    if wrong is not None:
+        raise InvalidValueError(f"Token id {ids[wrong]} is outside 0 to {size - 1}.", param=f"tokens[{wrong}]")

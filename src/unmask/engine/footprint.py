@@ -5,12 +5,12 @@ from __future__ import annotations
 from unmask.engine.options import EngineOptions
 from unmask.engine.pages import PAGE_TOKENS, pages_for
 from unmask.logits_workers import LogitsWorkers
+from unmask.models.logits_worker.protocol import LOGIT_BYTES
 from unmask.models.spec import ModelSpec
 
 LEAST_CONTEXTS = 2  # whole ones that must fit, so that any single request does, a guided one's second stream too
 CPU_CACHE_BYTES = 2 * 2**30  # a modest share of a computer that does other things
 _PROCESS_BYTES = 250 * 2**20  # what an engine process has without a model
-_LOGIT_BYTES = 4
 _HALF_BYTES = 2  # of a number in the caches of llama.cpp
 _DTYPE_BYTES = {"bfloat16": 2, "float16": 2}
 
@@ -36,5 +36,5 @@ def workers_bytes(workers: LogitsWorkers, spec: ModelSpec, weight_bytes: int, co
     values, and logits of a canvas, which it remembers, and which are on their way to us.
     """
     kept = context_length * spec.shape.cache_width * _HALF_BYTES
-    logits = 2 * spec.block_length * spec.shape.vocab * _LOGIT_BYTES
+    logits = 2 * spec.block_length * spec.shape.vocab * LOGIT_BYTES
     return _PROCESS_BYTES + workers.count * (weight_bytes + kept + logits)

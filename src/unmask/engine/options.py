@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -127,6 +127,10 @@ class EngineOptions:
                     hint="Leave it out, or have the model served by Unmask's own engine.",
                     param=name,
                 )
+
+    def computed_by(self, workers: LogitsWorkers) -> EngineOptions:
+        """The same for a model that ``workers`` compute, without what is said of weights that this process reads."""
+        return replace(self, **_OF_WEIGHTS, logits_workers=workers)
 
     def as_environment(self) -> dict[str, str]:
         """The options as the environment variable that the worker process reads."""

@@ -15,10 +15,19 @@ from unmask.checkpoints.directory import Checkpoint
 from unmask.engine.options import EngineOptions
 from unmask.engine.prefix import PrefixCache
 from unmask.engine.prefix_file import read_units, write_units
-from unmask.engine.session_place import RESTORE_SECONDS, SAVE_SECONDS, SessionPlace
+from unmask.engine.session_place import SessionPlace
 from unmask.engine.wire import Session
 from unmask.models.base import KeyValueCache, Model
-from unmask.session_store import FileMark, Kept, SessionStore, key_of, machine_mark, mark_of
+from unmask.session_store import (
+    RESTORE_SECONDS,
+    SAVE_SECONDS,
+    FileMark,
+    Kept,
+    SessionStore,
+    key_of,
+    machine_mark,
+    mark_of,
+)
 from unmask.shown import cut
 
 # Options that change neither keys nor values; what is not named here, and what comes to be added, does.

@@ -14,9 +14,10 @@ from typing import Self
 from unmask.engine import wire
 from unmask.engine.client import EngineClient, Progress
 from unmask.engine.options import EngineOptions
-from unmask.engine.session_place import SAVE_SECONDS, SessionPlace
+from unmask.engine.session_place import SessionPlace
 from unmask.errors import EngineUnavailableError, UnmaskError
 from unmask.events import StepReport
+from unmask.session_store import SAVE_SECONDS
 
 SessionListener = Callable[[wire.Session], None]
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 import msgspec
 
-SAVE_SECONDS = 5.0  # what keeping takes at most: the memory is wanted by somebody else
-RESTORE_SECONDS = 10.0
 _VARIABLE = "UNMASK_ENGINE_SESSIONS"
 
 

@@ -18,9 +18,10 @@ from typing import NoReturn
 from unmask.engine import wire
 from unmask.engine.loop import EngineLoop
 from unmask.engine.options import EngineOptions
-from unmask.engine.session_place import SAVE_SECONDS, SessionPlace
+from unmask.engine.session_place import SessionPlace
 from unmask.errors import UnmaskError
 from unmask.events import StepReport
+from unmask.session_store import SAVE_SECONDS
 
 _END_SECONDS = 1.0  # what the running step gets to end when nobody can read its report
 

@@ -48,9 +48,11 @@ class Child:
         Raises ``ModelLoadTimeoutError`` after ``plan.start_seconds``, ``PortBusyError`` if other programs take one port
         after the other, ``ModelLoadFailedError``, or what else the child's words stand for.
         """
-        while not await (self := await cls._start_somewhere(plan, directory))._restore():
+        while True:
+            self = await cls._start_somewhere(plan, directory)
+            if await self._restore():
+                return self
             await self.close(0)  # what it was given to remember was too much for it: another one, without that
-        return self
 
     @classmethod
     async def _start_somewhere(cls, plan: ChildPlan, directory: RunDirectory) -> Child:

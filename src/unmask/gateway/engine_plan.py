@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from unmask.checkpoints.paradigm import Paradigm
 from unmask.errors import NotServedError, UnknownLaneError
 from unmask.gateway.config.wanted import WantedModel
 from unmask.gateway.engine import Engine
@@ -16,30 +15,31 @@ from unmask.gateway.plan import ChildPlan
 from unmask.gateway.sglang import sglang_plan
 from unmask.gateway.vllm import vllm_plan
 from unmask.logits_workers import LogitsWorkers
+from unmask.models.card import ModelCard
 
 
 def plan_for(
     lane: Lane,
     registry: Registry,
-    model: Path,
+    card: ModelCard,
     name: str,
-    paradigm: Paradigm,
     options: LlamaCppOptions = DEFAULTS,
-    architecture: str | None = None,
     *,
     context: int | None = None,
 ) -> ChildPlan:
-    """Serve ``model`` under ``name`` as a child of ``lane``'s kind. ``options`` are llama.cpp's, but for ``more``,
-    which is for all; ``context`` is for the others, and the ``architecture`` tells SGLang how to decode.
+    """Serve the model of ``card``, which was found, under ``name`` as a child of ``lane``'s kind. ``options`` are
+    llama.cpp's, but for ``more``, which is for all; ``context`` is for the others.
 
     Raises ``UnknownLaneError`` if the engine was removed meanwhile, ``NotServedError`` for lanes that are no children.
     """
+    assert card.path is not None, "it was found"
+    model, paradigm = Path(card.path), card.paradigm
     if lane.name == PACKAGE:
         return xllamacpp_plan(model, name, options)
     engine = _engine(lane, registry)
     program = Path(engine.program)
     if engine.kind == "sglang":
-        return sglang_plan(program, model, name, paradigm, architecture, context=context, more=options.more)
+        return sglang_plan(program, model, name, paradigm, card.architecture, context=context, more=options.more)
     if engine.kind == "vllm":
         return vllm_plan(program, model, name, context=context, more=options.more)
     if engine.kind == "logits_worker":

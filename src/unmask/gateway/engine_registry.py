@@ -17,12 +17,14 @@ from msgspec import Meta
 from unmask.checkpoints.paradigm import Paradigm
 from unmask.errors import InvalidEngineRegistryError
 from unmask.gateway.engine import Engine, Text
+from unmask.gateway.lane import PACKAGE
 from unmask.home import home
+from unmask.params import OWN_LANE
 
 _MOST_BYTES = 2**22
 _MOST_ENGINES = 64
 MOST_PINS = 256
-RESERVED = frozenset({"unmask", "llama.cpp"})  # names of lanes that are there without being registered
+RESERVED = frozenset({OWN_LANE, PACKAGE})  # names of lanes that are there without being registered
 
 
 class Pin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -10,6 +10,7 @@ from pathlib import Path
 from unmask.engine.options import EngineOptions
 from unmask.engine.process import ProcessEngine
 from unmask.gateway.child import Child
+from unmask.gateway.config.need import usual_context
 from unmask.gateway.config.wanted import LocalSource, WantedModel
 from unmask.gateway.engine import Engine
 from unmask.gateway.engine_lanes import engine_lane
@@ -24,8 +25,6 @@ from unmask.refusal import Refusal
 from unmask.resolve import resolve
 from unmask.terms import PLAIN
 
-_CONTEXT = 4096  # is enough, and takes little memory
-
 
 def try_model(engine: Engine, model: str) -> float:
     """Load ``model`` on ``engine``, and have it write a token; gives the seconds that took.
@@ -36,13 +35,12 @@ def try_model(engine: Engine, model: str) -> float:
     found = route(card, [lane], lane.name)
     if isinstance(found, Refusal):
         raise found.error()
-    assert card.path is not None
     registry, name = Registry(engines=[engine]), card.name or engine.name
     if lane.kind == "logits_worker":
         workers = logits_workers(lane, registry, WantedModel(name=engine.name, source=LocalSource(model)))
-        context = min(card.context_length or _CONTEXT, _CONTEXT)
-        return asyncio.run(_decoding_seconds(EngineOptions(model=model, max_context=context, logits_workers=workers)))
-    plan = plan_for(lane, registry, Path(card.path), name, card.paradigm, architecture=card.architecture)
+        options = EngineOptions(model=model, max_context=usual_context(card), logits_workers=workers)
+        return asyncio.run(_decoding_seconds(options))
+    plan = plan_for(lane, registry, card, name)
     with tempfile.TemporaryDirectory() as folder:
         return asyncio.run(_load_seconds(plan, RunDirectory(Path(folder))))
 

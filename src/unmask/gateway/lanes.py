@@ -14,6 +14,7 @@ from unmask.gateway.llama_table import architectures_in
 from unmask.gateway.mainline import MAINLINE
 from unmask.models.gguf_config import GGUF_ARCHITECTURES
 from unmask.models.registry import FAMILIES
+from unmask.params import OWN_LANE
 
 
 def known_lanes() -> tuple[Lane, ...]:
@@ -27,7 +28,7 @@ def known_lanes() -> tuple[Lane, ...]:
 
 def _own() -> Lane:
     return Lane(
-        name="unmask",
+        name=OWN_LANE,
         kind="unmask",
         formats=frozenset({"safetensors", "gguf"}),
         architectures={"diffusion": frozenset(FAMILIES) | GGUF_ARCHITECTURES},

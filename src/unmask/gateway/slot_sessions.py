@@ -22,11 +22,9 @@ from unmask.checkpoints.directory import find_checkpoint
 from unmask.gateway.lane import Lane
 from unmask.gateway.llama_cpp import LlamaCppOptions, arguments
 from unmask.models.card import ModelCard
-from unmask.session_store import Kept, SessionStore, key_of, machine_mark, mark_of
+from unmask.session_store import RESTORE_SECONDS, SAVE_SECONDS, Kept, SessionStore, key_of, machine_mark, mark_of
 from unmask.shown import cut
 
-SAVE_SECONDS = 5.0  # in all: a model that goes because of another one's need must not keep it waiting
-_RESTORE_SECONDS = 10.0
 _MARGIN_SECONDS = 1.0  # for a disk that does not answer at all, rather than an engine
 _WORTH_KEEPING = 64  # tokens; fewer are computed again
 _MOST_BYTES = 65536  # of an answer
@@ -83,9 +81,9 @@ class SlotSessions:
 
     async def restore(self, url: str, secret: str) -> bool:
         """Give the engine at ``url``, which has just been loaded, what it had; whether it has survived that."""
-        due = time.monotonic() + _RESTORE_SECONDS
+        due = time.monotonic() + RESTORE_SECONDS
         try:
-            async with asyncio.timeout(_RESTORE_SECONDS + _MARGIN_SECONDS), _session(url, secret) as http:
+            async with asyncio.timeout(RESTORE_SECONDS + _MARGIN_SECONDS), _session(url, secret) as http:
                 for one in await asyncio.to_thread(self._found):
                     if not await self._restore(http, one, due):
                         return False

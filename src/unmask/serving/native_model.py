@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from unmask.answers.chat import Chat, Continuation
-from unmask.answers.tokenized import Tokenized
-from unmask.errors import InvalidValueError
+from unmask.answers.tokenized import Tokenized, check_ids
 from unmask.gateway.config.defaults import filled
 from unmask.gateway.config.wanted import NOTHING_SAID
 from unmask.params import GenerationParams, ModelInfo
@@ -79,10 +78,7 @@ class NativeModel:
         """The text of ``ids``. Raises ``ContextLengthError`` for too many, ``InvalidValueError`` for what is none."""
         self._loaded.check_length(ids, "tokens")
         tokenizer = self._loaded.tokenizer
-        wrong = next((place for place, one in enumerate(ids) if not 0 <= one < tokenizer.size), None)
-        if wrong is not None:
-            most = tokenizer.size - 1
-            raise InvalidValueError(f"Token id {ids[wrong]} is outside 0 to {most}.", param=f"tokens[{wrong}]")
+        check_ids(ids, tokenizer.size)
         return tokenizer.decode(ids, keep_special=True)
 
     async def tokenizer_info(self) -> dict[str, Any]:

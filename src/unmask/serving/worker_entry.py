@@ -14,12 +14,12 @@ from unmask.engine.client import Progress
 from unmask.engine.options import EngineOptions
 from unmask.engine.process import ProcessEngine
 from unmask.gateway.child_log import ChildLog
+from unmask.gateway.config.need import usual_context
 from unmask.gateway.log_file import LogFile
 from unmask.logits_workers import LogitsWorkers
 from unmask.models.card import ModelCard
 from unmask.serving.native_entry import NativeEntry
 
-_USUAL_CONTEXT = 4096  # the programs reserve what a whole context may take
 _LOG_SECONDS = 2.0  # for the last lines of an engine that has ended
 
 
@@ -72,15 +72,8 @@ def elsewhere(base: EngineOptions, workers: LogitsWorkers, card: ModelCard) -> E
     As with other engines, a context is no larger than usual unless that is said.
     """
     return replace(
-        base,
-        adapter=None,
-        adapters={},
-        attention=None,
-        dtype="auto",
-        quantize="none",
-        batch_invariant=False,
+        base.computed_by(workers),
         step_log=None,
         max_running=workers.count,
-        max_context=base.max_context or min(card.context_length or _USUAL_CONTEXT, _USUAL_CONTEXT),
-        logits_workers=workers,
+        max_context=base.max_context or usual_context(card),
     )

@@ -28,7 +28,7 @@ from unmask.gateway.lane import Lane
 from unmask.gateway.plan import ChildPlan, Probe
 from unmask.gateway.routing import Route, route
 from unmask.models.card import inspect_model
-from unmask.serving import native_entry, opening
+from unmask.serving import child_start, native_entry, opening
 from unmask.serving.app import create_app
 from unmask.serving.opening import HousePlan
 from unmask.serving.settings import ServerSettings
@@ -83,16 +83,16 @@ class Spawning:
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.seen: list[tuple[str, str]] = []
         patch.setattr(native_entry.ProcessEngine, "launch", self._ours)
-        patch.setattr(opening, "plan_for", self._plan)
-        patch.setattr(opening.Child, "start", self._child)
+        patch.setattr(child_start, "plan_for", self._plan)
+        patch.setattr(child_start.Child, "start", self._child)
 
     async def _ours(self, options, *more, **said):
         self.seen.append(("unmask", options.model))
         raise ModelLoadFailedError("Started.")
 
-    def _plan(self, lane, engines, model, *more, **said):
+    def _plan(self, lane, engines, card, *more, **said):
         """The engines here are drawn, and registered nowhere."""
-        return ChildPlan(name=lane.name, command=lambda port: [str(model)], probe=Probe(body={}))
+        return ChildPlan(name=lane.name, command=lambda port: [card.path], probe=Probe(body={}))
 
     async def _child(self, plan, directory):
         self.seen.append((plan.name, *plan.command(0)))
@@ -159,6 +159,7 @@ def test_all_agree(pool, monkeypatch, tmp_path):
     @given(draws(sorted(pool)), LANES)
     def check(drawn, lanes):
         monkeypatch.setattr(opening, "known_lanes", lambda: lanes)
+        monkeypatch.setattr(child_start, "known_lanes", lambda: lanes)
         monkeypatch.setattr(lanes_module, "known_lanes", lambda: lanes)
         asyncio.run(agree(pool, drawn, lanes, spawning))
 

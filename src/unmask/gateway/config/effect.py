@@ -9,10 +9,11 @@ from unmask.gateway.config.defaults import DECODING, SAMPLED
 from unmask.gateway.config.wanted import WantedModel
 from unmask.gateway.lane import LaneKind
 from unmask.refusal import Refusal
+from unmask.sampling import SAMPLING
 
 _LOCAL = frozenset({"context", "threads"})
 _PENALTIES = frozenset({"defaults.presence_penalty", "defaults.frequency_penalty"})
-_SAMPLING = _PENALTIES | {"defaults.min_p", "defaults.repetition_penalty"}
+_SAMPLING = frozenset(f"defaults.{name}" for name in SAMPLING)
 _PLAIN = ("context", "threads", "slots", "gpu_layers", "stall_timeout")
 _TAKEN: Mapping[LaneKind, frozenset[str]] = {
     "unmask": _LOCAL | {"lora", "engine", "defaults.unmask"},

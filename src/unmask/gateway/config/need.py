@@ -23,7 +23,7 @@ from unmask.refusal import Refusal
 
 USUAL_SHARE = MemoryBudget(share=0.9)  # of the memory that is free when the server starts
 _CHILD_BYTES = 100 * 2**20  # what llama.cpp has without a model
-_USUAL_CONTEXT = 4096
+_USUAL_CONTEXT = 4096  # tokens: other programs reserve what whole contexts may take
 
 
 def memory_for_models(config: Config, available: int | None, *, alone: bool) -> int | None:
@@ -37,10 +37,15 @@ def memory_for_models(config: Config, available: int | None, *, alone: bool) -> 
     return budget.of(available or 0)
 
 
+def usual_context(card: ModelCard) -> int:
+    """The tokens of a request on another program than ours, where nobody says how many."""
+    return min(card.context_length or _USUAL_CONTEXT, _USUAL_CONTEXT)
+
+
 def child_options(wanted: WantedModel, card: ModelCard, engine: EngineOptions) -> LlamaCppOptions:
     """The options of ``wanted`` as a child, with a modest context where neither it nor ``engine`` says one."""
-    context = engine.max_context or min(card.context_length or _USUAL_CONTEXT, _USUAL_CONTEXT)
-    return wanted.llama_cpp(LlamaCppOptions(context=context, threads=engine.threads))
+    base = LlamaCppOptions(context=engine.max_context or usual_context(card), threads=engine.threads)
+    return wanted.llama_cpp(base)
 
 
 def child_bytes(card: ModelCard, options: LlamaCppOptions) -> int:

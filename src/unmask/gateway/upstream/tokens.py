@@ -11,15 +11,15 @@ import aiohttp
 import msgspec
 
 from unmask.answers.chat import Chat
-from unmask.answers.tokenized import Tokenized
-from unmask.errors import InvalidValueError, UpstreamError
+from unmask.answers.tokenized import Tokenized, check_ids
+from unmask.errors import UpstreamError
 from unmask.gateway.upstream.endpoint import Endpoint
 from unmask.gateway.upstream.failures import failure_of, told_by_response
 from unmask.gateway.upstream.request import ask_chat
 
 _SECONDS = aiohttp.ClientTimeout(total=30)
 _TEMPLATE_FIELDS = ("messages", "tools", "chat_template_kwargs", "continue_final_message", "add_generation_prompt")
-_HIGHEST = 2**31 - 1  # of any vocabulary's ids
+_MOST_IDS = 2**31 - 1  # of any vocabulary
 _UNKNOWN = (404, 405, 501)  # a server without such an endpoint
 
 Object = dict[str, Any]
@@ -53,10 +53,10 @@ class LaneTokenizer:
     async def text(self, ids: list[int]) -> str | None:
         """The text of ``ids``, special tokens shown. Raises ``InvalidValueError`` for an id that is none."""
         if self._endpoint.kind == "llama.cpp":
-            self._check(ids, await self._vocabulary())
+            check_ids(ids, await self._vocabulary() or _MOST_IDS)
             told, name = await self._ask("/detokenize", {"tokens": ids}), "content"
         elif self._endpoint.kind in ("vllm", "sglang"):
-            self._check(ids, None)
+            check_ids(ids, _MOST_IDS)
             own = {"skip_special_tokens": False} if self._endpoint.kind == "sglang" else {}
             told = await self._ask("/detokenize", {"model": self._endpoint.model, "tokens": ids, **own})
             name = "prompt" if self._endpoint.kind == "vllm" else "text"
@@ -98,12 +98,6 @@ class LaneTokenizer:
         meta = listed[0].get("meta") if isinstance(listed, list) and listed else None
         size = meta.get("n_vocab") if isinstance(meta, dict) else None
         return size if isinstance(size, int) else None
-
-    def _check(self, ids: list[int], size: int | None) -> None:
-        most = (size or _HIGHEST) - 1
-        wrong = next((place for place, one in enumerate(ids) if not 0 <= one <= most), None)
-        if wrong is not None:
-            raise InvalidValueError(f"Token id {ids[wrong]} is outside 0 to {most}.", param=f"tokens[{wrong}]")
 
     async def _ask(self, path: str, body: Object | None = None) -> Object | None:
         """What the server says at ``path``; None if it has no such endpoint."""

@@ -8,14 +8,7 @@ from typing import get_args
 
 from unmask.errors import InvalidValueError, UnsupportedValueError
 from unmask.gateway.upstream.endpoint import Endpoint, UpstreamKind
-from unmask.params import (
-    ALL_RULE_OPTIONS,
-    CONSTRAINTS,
-    MAX_BIASES,
-    MAX_LOGPROBS,
-    MAX_SEED,
-    GenerationParams,
-)
+from unmask.params import ALL_RULE_OPTIONS, CONSTRAINTS, MAX_BIASES, MAX_LOGPROBS, MAX_SEED, GenerationParams
 from unmask.sampling import PENALTIES, SAMPLING
 from unmask.shown import shown
 
