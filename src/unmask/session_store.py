@@ -13,6 +13,7 @@ import os
 import platform
 import re
 import secrets
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -28,6 +29,7 @@ from unmask.private_folder import private_folder
 _FILE = re.compile(r"([0-9a-f]{32})-(\d{1,5})-([0-9a-f]{64})\.kv", re.ASCII)
 _DRAFT = re.compile(r"tmp-[0-9a-f]{32}", re.ASCII)
 _PIECE = 2**20  # bytes that are hashed between two looks at the clock
+_AHEAD_SECONDS = 3600.0  # a file system's clock may be ahead of ours; a time beyond that is of a clock that was wrong
 
 FileMark = tuple[str, int, int, int]
 
@@ -132,7 +134,7 @@ class SessionStore:
     def sweep(self) -> None:
         """Delete what servers that were killed have left half-written; what somebody writes is locked by him."""
         for path in self.directory.iterdir():
-            if not _DRAFT.fullmatch(path.name):
+            if not _DRAFT.fullmatch(path.name) or not _is_file(path):
                 continue
             with suppress(OSError), path.open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -180,13 +182,22 @@ def _locked(directory: Path) -> tuple[Path, int]:
 
 
 def _by_age(directory: Path) -> Iterator[tuple[os.stat_result, Kept]]:
-    """The files of a store, those that were not used for longest first."""
+    """The files of a store, those that were not used for longest first, and before them those of a time to come."""
     found = []
     for path in directory.iterdir():
-        if name := _FILE.fullmatch(path.name):
+        if (name := _FILE.fullmatch(path.name)) and _is_file(path):
             with suppress(OSError):  # another server has just deleted it
                 found.append((path.stat(), Kept(path, name[1], int(name[2]), name[3])))
-    yield from sorted(found, key=lambda one: (one[0].st_mtime_ns, one[1].path))
+    latest = time.time() + _AHEAD_SECONDS
+    yield from sorted(found, key=lambda one: (one[0].st_mtime < latest, one[0].st_mtime_ns, one[1].path))
+
+
+def _is_file(path: Path) -> bool:
+    """Whether it is one itself: whoever opens a pipe waits for ever, and a link may lead anywhere."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False
 
 
 def _digest(path: Path, due: float) -> str:
