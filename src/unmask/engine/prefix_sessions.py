@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import asdict
 from errno import ENOENT
@@ -24,6 +25,9 @@ from unmask.shown import cut
 # Options that change neither keys nor values; what is not named here, and what comes to be added, does.
 _WITHOUT_EFFECT = {"model", "max_running", "draft_rows", "kv_tokens", "service_classes", "step_log", "threads"}
 
+# Variables by which torch and its libraries choose how they compute, and so how they round.
+_VARIABLES = ("ATEN_", "CUBLAS_", "DNNL_", "MKL_", "NVIDIA_TF32_", "ONEDNN_", "TORCH_")
+
 
 def file_marks(checkpoint: Checkpoint, options: EngineOptions) -> list[FileMark] | None:
     """Those of all files that a model is read from: its own, and those of adapters; None if one is gone."""
@@ -40,7 +44,8 @@ def prefixes_key(files: list[FileMark], options: EngineOptions, model: Model) ->
     """A name for all that a model's keys and values depend on."""
     said = {name: value for name, value in asdict(options).items() if name not in _WITHOUT_EFFECT}
     device = torch.cuda.get_device_name(model.device) if model.device.type == "cuda" else model.device.type
-    machine = machine_mark(), device, torch.get_num_threads()
+    environment = {name: value for name, value in os.environ.items() if name.startswith(_VARIABLES)}
+    machine = machine_mark(), environment, device, torch.get_num_threads()
     kind = str(model.dtype), model.precision, list(model.adapters)
     return key_of(["prefixes", __version__, str(torch.__version__), files, said, machine, kind])
 
