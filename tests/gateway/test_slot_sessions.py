@@ -318,7 +318,7 @@ def test_of_which_models_nothing_is_kept(tmp_path, store):
 
 def test_a_folder_that_is_gone_as_a_model_is_loaded_is_made_anew(tmp_path, store):
     """An engine that is told of none does not start. One that others may write to is not used."""
-    file = gguf_file("llama", llama__context_length=64)(tmp_path)
+    file = gguf_file("llama", llama__context_length=64)(tmp_path / "model")
     card = ModelCard(model="m", served=False, path=str(file), paradigm="autoregressive")
     lane = Lane(name="fork", kind="llama.cpp", formats=frozenset(), architectures={}, mark="1")
     store.directory.rmdir()
