@@ -73,6 +73,26 @@ def test_those_go_that_were_not_used_for_longest(store):
     assert held_in(store.directory) == (3, 1000)
 
 
+def test_files_of_a_clock_that_was_wrong_go_first(store):
+    before = put(store, bytes(600))
+    os.utime(before.path, (time.time() + 10**6,) * 2)
+    kept = put(store, bytes(600), OTHER)
+    assert (kept.path.exists(), before.path.exists()) == (True, False)
+
+
+def test_what_is_no_file_is_left_alone(store, tmp_path):
+    """A pipe would be waited for, and what a link leads to is not the store's."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_bytes(bytes(5000))
+    (store.directory / f"{KEY}-0-{'a' * 64}.kv").symlink_to(elsewhere)
+    os.mkfifo(store.directory / f"{KEY}-1-{'a' * 64}.kv")
+    os.mkfifo(store.directory / f"tmp-{'a' * 32}")
+    (store.directory / f"{KEY}-2-{'a' * 64}.kv").mkdir()
+    kept = put(store, b"abc", part=3)
+    assert store.kept(KEY) == [kept]
+    assert held_in(store.directory) == (1, 3)
+
+
 def test_one_that_is_too_large_is_not_kept_and_pushes_none_out(store):
     kept = put(store, bytes(900))
     with pytest.raises(OSError, match="1001 bytes are more than the store may hold, 1000"):

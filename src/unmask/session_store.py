@@ -13,6 +13,7 @@ import os
 import platform
 import re
 import secrets
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -31,6 +32,7 @@ RESTORE_SECONDS = 10.0
 _FILE = re.compile(r"([0-9a-f]{32})-(\d{1,5})-([0-9a-f]{64})\.kv", re.ASCII)
 _DRAFT = re.compile(r"tmp-[0-9a-f]{32}", re.ASCII)
 _PIECE = 2**20  # bytes that are hashed between two looks at the clock
+_AHEAD_SECONDS = 3600.0  # a file system's clock may be ahead of ours; a time beyond that is of a clock that was wrong
 
 FileMark = tuple[str, int, int, int]
 
@@ -78,8 +80,12 @@ class SessionStore:
     def __init__(self, directory: Path, most_bytes: int) -> None:
         self.directory = directory
         self.most_bytes = most_bytes
-        if private_folder(directory, "sessions").st_mode & 0o077:
-            directory.chmod(0o700)
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Have the folder there, also if somebody has deleted it since. Raises as making a store does."""
+        if private_folder(self.directory, "sessions").st_mode & 0o077:
+            self.directory.chmod(0o700)
 
     def kept(self, key: str) -> list[Kept]:
         """The newest file of each part of ``key``, by their parts."""
@@ -135,7 +141,7 @@ class SessionStore:
     def sweep(self) -> None:
         """Delete what servers that were killed have left half-written; what somebody writes is locked by him."""
         for path in self.directory.iterdir():
-            if not _DRAFT.fullmatch(path.name):
+            if not _DRAFT.fullmatch(path.name) or not _is_file(path):
                 continue
             with suppress(OSError), path.open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -183,13 +189,22 @@ def _locked(directory: Path) -> tuple[Path, int]:
 
 
 def _by_age(directory: Path) -> Iterator[tuple[os.stat_result, Kept]]:
-    """The files of a store, those that were not used for longest first."""
+    """The files of a store, those that were not used for longest first, and before them those of a time to come."""
     found = []
     for path in directory.iterdir():
-        if name := _FILE.fullmatch(path.name):
+        if (name := _FILE.fullmatch(path.name)) and _is_file(path):
             with suppress(OSError):  # another server has just deleted it
                 found.append((path.stat(), Kept(path, name[1], int(name[2]), name[3])))
-    yield from sorted(found, key=lambda one: (one[0].st_mtime_ns, one[1].path))
+    latest = time.time() + _AHEAD_SECONDS
+    yield from sorted(found, key=lambda one: (one[0].st_mtime < latest, one[0].st_mtime_ns, one[1].path))
+
+
+def _is_file(path: Path) -> bool:
+    """Whether it is one itself: whoever opens a pipe waits for ever, and a link may lead anywhere."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False
 
 
 def _digest(path: Path, due: float) -> str:

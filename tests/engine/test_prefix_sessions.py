@@ -9,6 +9,7 @@ import resource
 import shutil
 import time
 from dataclasses import replace
+from errno import EIO
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ from unmask.engine.wire import Session, Shutdown, Submit
 from unmask.events import StepReport
 from unmask.params import GenerationParams
 from unmask.resolve import resolve
+from unmask.session_store import SessionStore
 from unmask.terms import PLAIN
 
 FAMILIES = {
@@ -190,6 +192,11 @@ def test_another_model_knows_nothing_of_it(model, place, kept, tmp_path):
     assert cached_by(model, place) == 0
 
 
+def test_another_way_to_compute_knows_nothing_of_it(model, place, kept, monkeypatch):
+    monkeypatch.setenv("ATEN_CPU_CAPABILITY", "default")  # which rounds in another way
+    assert make(model, place).said == Session("restored")
+
+
 def test_what_changes_no_key_does_not_matter(model, place, kept):
     assert cached_by(model, place, max_running=3, kv_tokens=4096, max_context=0) == 128
 
@@ -223,7 +230,7 @@ def test_a_file_that_holds_something_else_is_deleted(model, place, kept, harm):
     }[harm]
     assert harmed != content
     loop = make(model, place)
-    store = loop.sessions._store
+    store = loop.sessions._store()
     with store.draft(kept.name[:32], 0) as draft:
         draft.path.write_bytes(harmed)
         draft.seal(time.monotonic() + 10)
@@ -234,12 +241,24 @@ def test_a_file_that_holds_something_else_is_deleted(model, place, kept, harm):
     assert generate(loop, PROMPT, **short(loop)).stats.cached == 0
 
 
-def test_a_file_that_cannot_be_read_is_left_alone(model, place, kept):
-    kept.unlink()
-    kept.mkdir()
+def test_a_file_that_cannot_be_read_is_left_alone(model, place, kept, monkeypatch):
+    def intact(*_):
+        raise OSError(EIO, os.strerror(EIO))
+
+    monkeypatch.setattr(SessionStore, "intact", intact)
     loop = make(model, place)
-    assert "directory" in loop.said.reason
+    assert "Input/output error" in loop.said.reason
+    assert kept.exists()
     assert generate(loop, PROMPT, **short(loop)).stats.cached == 0
+
+
+def test_a_folder_that_others_may_write_to_is_not_used(model, place, kept):
+    """The model is served without it."""
+    Path(place.directory).chmod(0o777)
+    loop = make(model, place)
+    assert "others may write there" in loop.said.reason
+    assert generate(loop, PROMPT, **short(loop)).stats.cached == 0
+    assert "others may write there" in loop.sessions.save().reason
 
 
 def test_little_room_keeps_what_was_used_last(model, place):

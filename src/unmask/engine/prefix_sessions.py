@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import asdict
 from errno import ENOENT
@@ -17,6 +18,7 @@ from unmask.engine.prefix import PrefixCache
 from unmask.engine.prefix_file import read_units, write_units
 from unmask.engine.session_place import SessionPlace
 from unmask.engine.wire import Session
+from unmask.errors import InvalidValueError
 from unmask.models.base import KeyValueCache, Model
 from unmask.session_store import (
     RESTORE_SECONDS,
@@ -32,6 +34,9 @@ from unmask.shown import cut
 
 # Options that change neither keys nor values; what is not named here, and what comes to be added, does.
 _WITHOUT_EFFECT = {"model", "max_running", "draft_rows", "kv_tokens", "service_classes", "step_log", "threads"}
+
+# Variables by which torch and its libraries choose how they compute, and so how they round.
+_VARIABLES = ("ATEN_", "CUBLAS_", "DNNL_", "MKL_", "NVIDIA_TF32_", "ONEDNN_", "TORCH_")
 
 
 def file_marks(checkpoint: Checkpoint, options: EngineOptions) -> list[FileMark] | None:
@@ -49,39 +54,40 @@ def prefixes_key(files: list[FileMark], options: EngineOptions, model: Model) ->
     """A name for all that a model's keys and values depend on."""
     said = {name: value for name, value in asdict(options).items() if name not in _WITHOUT_EFFECT}
     device = torch.cuda.get_device_name(model.device) if model.device.type == "cuda" else model.device.type
-    machine = machine_mark(), device, torch.get_num_threads()
+    environment = {name: value for name, value in os.environ.items() if name.startswith(_VARIABLES)}
+    machine = machine_mark(), environment, device, torch.get_num_threads()
     kind = str(model.dtype), model.precision, list(model.adapters)
     return key_of(["prefixes", __version__, str(torch.__version__), files, said, machine, kind])
 
 
 class PrefixSessions:
-    """What ``prefixes`` and ``cache`` hold is kept at ``place`` as ``key``. What fails costs computing, no answer.
-
-    Raises ``InvalidValueError`` if the place cannot be used.
-    """
+    """What ``prefixes`` and ``cache`` hold is kept at ``place`` as ``key``. What fails costs computing, no answer."""
 
     def __init__(self, place: SessionPlace, key: str, prefixes: PrefixCache, cache: KeyValueCache) -> None:
-        self._store = SessionStore(Path(place.directory), place.most_bytes)
-        self._key, self._prefixes, self._cache = key, prefixes, cache
+        self._place, self._key, self._prefixes, self._cache = place, key, prefixes, cache
+
+    def _store(self) -> SessionStore:
+        return SessionStore(Path(self._place.directory), self._place.most_bytes)
 
     def restore(self) -> Session:
         """Take up what there is; what cannot be used is deleted."""
         due, tokens = time.monotonic() + RESTORE_SECONDS, 0
         try:
-            for one in self._store.kept(self._key):
-                if not self._store.intact(one, due):
-                    self._store.forget(one)
+            store = self._store()
+            for one in store.kept(self._key):
+                if not store.intact(one, due):
+                    store.forget(one)
                     return Session("restored", reason="a damaged file was deleted")
-                tokens += self._read(one)
-        except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: torch's out of memory
+                tokens += self._read(store, one)
+        except (OSError, ValueError, RuntimeError, InvalidValueError) as error:  # RuntimeError: torch's out of memory
             return Session("restored", tokens, cut(error))
         return Session("restored", tokens)
 
-    def _read(self, one: Kept) -> int:
+    def _read(self, store: SessionStore, one: Kept) -> int:
         try:
             return read_units(one.path, self._prefixes, self._cache)
         except (ValueError, SafetensorError) as error:
-            self._store.forget(one)
+            store.forget(one)
             raise ValueError(f"a file that holds no prefixes was deleted: {error}") from None
 
     @torch.inference_mode()
@@ -92,13 +98,14 @@ class PrefixSessions:
         if not units:
             return Session("saved")
         try:
-            with self._store.draft(self._key, 0) as draft:
+            store = self._store()
+            with store.draft(self._key, 0) as draft:
                 # Half of the time is for reading it once more, for its digest.
                 half = time.monotonic() + SAVE_SECONDS / 2
-                tokens = write_units(draft.path, units, self._cache, self._store.most_bytes, half)
+                tokens = write_units(draft.path, units, self._cache, store.most_bytes, half)
                 if not tokens:
                     raise OSError(ENOENT, "not even one unit fits into the room and the time that there are")
                 draft.seal(due)
-        except (OSError, RuntimeError) as error:
+        except (OSError, RuntimeError, InvalidValueError) as error:
             return Session("saved", reason=cut(error))
         return Session("saved", tokens)

@@ -65,6 +65,7 @@ def test_most_are_left_to_the_engine(tmp_path, models, name, words):
         ("vllm", "--hos", "address"),  # Python's parsers take what is cut short
         ("vllm", "--trust-remote-code", "run code"),
         ("vllm", "--config", "cannot be looked at"),
+        ("vllm", "--kv_events_config.endpoint=tcp://*:1", "lets others reach"),  # vLLM makes objects of such
         ("vllm", "--max-model-len", "own 'context'"),
         ("sglang", "--model-pa", "the model is that"),
         ("sglang", "--admin-api-key=x", "secret"),

@@ -260,6 +260,16 @@ class TestLeaving:
                 while (await request.next())[1].answer is None:
                     pass
 
+    async def test_a_slow_reader_is_told_that_the_time_is_over(self):
+        """It is over while nobody reads, and what has come since would fill what may be unread once more."""
+        script = Script([event(chunk(content="x")) * 200, 60])
+        async with fake(script) as server, opened(endpoint(server.url)) as upstream:
+            with upstream.chat(chat(timeout_ms=200)) as request:
+                await asyncio.sleep(0.4)
+                while (answer := (await asyncio.wait_for(request.next(), 2))[1].answer) is None:
+                    await asyncio.sleep(0)
+        assert answer.completion.finish_reason == "timeout"
+
     async def test_before_it_was_sent(self):
         async with fake(WHOLE) as server, opened(endpoint(server.url)) as upstream:
             with upstream.chat(chat()):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from pathlib import Path
 
 import aiohttp
@@ -332,6 +333,10 @@ async def test_weights_that_change_while_they_are_read_are_nobodys(tmp_path):
     resident = await entry.load(lambda share: None)
     await resident.close()
     assert entry.weights == await entry.weights_there()
+    written = file.stat().st_mtime_ns
+    file.write_bytes(b"another")
+    os.utime(file, ns=(written, written))  # as copying tools do
+    assert entry.weights != await entry.weights_there()
 
     async def changing():
         file.write_bytes(b"others!")

@@ -36,7 +36,7 @@ _REFUSED: Mapping[LaneKind, Mapping[str, str]] = {
         _OPENS: "--model-url -mu --mmproj-url -mmu --docker-repo -dr -hf* --hf-* --spec-draft-hf --rpc --cors-* --path "
         "--media-path --embd-gemma-* --embd-bge-* --embd-e5-* --fim-* --gpt-oss-* --vision-* --tts-oute-*",
         _CODE: "--agent -ag --tools --tools-runtime --mcp-* --ui-mcp-proxy --webui-mcp-proxy",
-        _SAVES: "--slot-save-path",
+        _SAVES: "--slot-save-path --log-prompts-dir",
         _key("context"): "--ctx-size -c",
         _key("slots"): "--parallel -np",
         _key("threads"): "--threads -t --threads-batch -tb",
@@ -50,8 +50,9 @@ _REFUSED: Mapping[LaneKind, Mapping[str, str]] = {
         _FILE: "--config",
         _OPENS: "--allow-credentials --allowed-origins --allowed-methods --allowed-headers --master-* --nnodes "
         "--node-rank --grpc* --data-parallel-address -dpa --data-parallel-rpc-port -dpp --kv-transfer-config "
-        "--kv-events-config --otlp-traces-endpoint --tool-server",
-        _CODE: "--trust-remote-code --middleware --worker-cls --worker-extension-cls",
+        "--ec-transfer-config --kv-events-config --otlp-traces-endpoint --tool-server --allowed-local-media-path",
+        _CODE: "--trust-remote-code --middleware --worker-cls --worker-extension-cls --scheduler-cls "
+        "--logits-processors --tool-parser-plugin --reasoning-parser-plugin --io-processor-plugin",
         _key("context"): "--max-model-len",
     },
     "sglang": {
@@ -93,9 +94,11 @@ def refused_arguments(entry: WantedModel, lane: Lane) -> Refusal | None:
 
 def _objection(word: str, kind: LaneKind) -> str:
     """Why ``word`` is refused, "" if it is not. Python's engines take flags that are cut short, or have underscores; a
-    value may stand behind ``=``.
+    value may stand behind ``=``. vLLM takes parts of an object as flags of their own: ``--kv-events-config.endpoint``.
     """
     flag = word.partition("=")[0].replace("_", "-")
+    if kind == "vllm":
+        flag = flag.partition(".")[0]
     shortened = kind != "llama.cpp" and flag.startswith("--") and len(flag) > len("--")
     for why, names in _REFUSED[kind].items():
         for name in names.split():

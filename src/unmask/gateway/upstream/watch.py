@@ -63,12 +63,18 @@ class Watch:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """The lane is not listened to meanwhile, so that it cannot get anywhere."""
+        """The lane is not listened to meanwhile, so that it cannot get anywhere; nor is the task ended, which now does
+        what others want. Raises ``TimeoutError`` afterwards if the request's own time is over.
+        """
         began = time.monotonic()
         self._paused = True
+        if self._limit.when() is not None:  # it was about to be
+            self._limit.reschedule(None)
         yield
         self._paused = False
         self._progress += time.monotonic() - began
+        if self._left() <= 0:
+            raise TimeoutError
         if self._timer is None:
             self._look()
 
