@@ -243,7 +243,8 @@ async def test_an_engine_that_is_down_says_when_to_ask_again():
     async with serving() as fake, aiohttp.ClientSession(fake.url) as session:
         fake.engine.running = False
         status, headers, answer = await post(session, SHORT)
-        assert (status, answer["error"]["code"], headers["Retry-After"]) == (503, "engine_unavailable", "30")
+        assert (status, answer["error"]["code"]) == (503, "engine_unavailable")
+        assert 1 <= int(headers["Retry-After"]) <= 30
         assert await count(session, "unmask_requests_rejected_total", reason="engine_unavailable") == 1
 
 

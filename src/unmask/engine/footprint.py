@@ -22,6 +22,15 @@ def pages_within(options: EngineOptions, context_length: int, page_bytes: int, m
     return max(least, min(most, memory // page_bytes))
 
 
+def model_bytes(
+    options: EngineOptions, spec: ModelSpec, *, parameters: int, weight_bytes: int, context_length: int
+) -> int:
+    """An estimate of what a model takes with these ``options``, wherever it is computed; activations on top."""
+    if options.logits_workers is not None:
+        return workers_bytes(options.logits_workers, spec, weight_bytes, context_length)
+    return engine_bytes(options, spec, parameters, context_length)
+
+
 def engine_bytes(options: EngineOptions, spec: ModelSpec, parameters: int, context_length: int) -> int:
     """An estimate of what an engine takes on a CPU: weights, keys and values, and the process; activations on top."""
     width = _DTYPE_BYTES.get(options.dtype, 4)

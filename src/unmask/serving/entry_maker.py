@@ -14,7 +14,7 @@ from unmask.engine.options import EngineOptions
 from unmask.engine.session_place import SessionPlace
 from unmask.errors import UnmaskError
 from unmask.gateway.config.appraisal import Appraisal
-from unmask.gateway.config.need import child_bytes, child_options
+from unmask.gateway.config.need import child_bytes, child_options, elsewhere
 from unmask.gateway.config.wanted import LocalSource, RemoteSource, WantedModel
 from unmask.gateway.engine_plan import logits_workers
 from unmask.gateway.engine_registry import RegistryFile
@@ -29,7 +29,7 @@ from unmask.serving.lane_entry import LaneEntry
 from unmask.serving.listing import Listing
 from unmask.serving.native_entry import NativeEntry
 from unmask.serving.settings import ServerSettings
-from unmask.serving.worker_entry import WorkerEntry, elsewhere
+from unmask.serving.worker_entry import WorkerEntry
 from unmask.session_store import SessionStore
 
 
@@ -107,7 +107,7 @@ class EntryMaker:
             stay=self._stay(wanted),
             defaults=wanted.defaults,
             aliases=wanted.aliases,
-            canary=wanted.canary and settings.canary,
+            canary=settings.canary if wanted.canary is None else wanted.canary,
         )
 
     def _child(self, wanted: WantedModel, card: ModelCard, lane: Lane) -> Entry:

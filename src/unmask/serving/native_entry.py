@@ -11,7 +11,7 @@ import structlog
 
 from unmask.checkpoints.directory import Checkpoint
 from unmask.checkpoints.prompts import PromptEncoder
-from unmask.engine.footprint import engine_bytes, workers_bytes
+from unmask.engine.footprint import model_bytes
 from unmask.engine.options import EngineOptions
 from unmask.engine.process import ProcessEngine
 from unmask.engine.session_place import SessionPlace
@@ -62,7 +62,13 @@ class NativeEntry(Entry):
         length = context_length(spec, options.max_context)
         super().__init__(
             list(_listings(name, options, spec, card)),
-            size_bytes=_size_bytes(options, spec, card, length),
+            size_bytes=model_bytes(
+                options,
+                spec,
+                parameters=card.parameters or 0,
+                weight_bytes=card.weight_bytes or 0,
+                context_length=length,
+            ),
             stay=stay,
             defaults=defaults,
             aliases=aliases,
@@ -113,12 +119,6 @@ class NativeEntry(Entry):
         if session.reason:
             _log.warning(f"session not {session.action}", model=self.name, reason=session.reason)
         self.metrics.kept(session.action, session.tokens)
-
-
-def _size_bytes(options: EngineOptions, spec: ModelSpec, card: ModelCard, length: int) -> int:
-    if options.logits_workers is not None:
-        return workers_bytes(options.logits_workers, spec, card.weight_bytes or 0, length)
-    return engine_bytes(options, spec, card.parameters or 0, length)
 
 
 def _files(options: EngineOptions, checkpoint: Checkpoint) -> list[Path]:

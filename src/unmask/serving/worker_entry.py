@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,9 +13,7 @@ from unmask.engine.client import Progress
 from unmask.engine.options import EngineOptions
 from unmask.engine.process import ProcessEngine
 from unmask.gateway.child_log import ChildLog
-from unmask.gateway.config.need import usual_context
 from unmask.gateway.log_file import LogFile
-from unmask.logits_workers import LogitsWorkers
 from unmask.models.card import ModelCard
 from unmask.serving.native_entry import NativeEntry
 
@@ -65,15 +62,3 @@ class WorkerEntry(NativeEntry):
     async def _engine(self, progress: Progress) -> ProcessEngine:
         assert self.log is not None
         return await LoggedEngine.launch_logged(self._options, progress, self.log, self.name)
-
-
-def elsewhere(base: EngineOptions, workers: LogitsWorkers, card: ModelCard) -> EngineOptions:
-    """``base`` for a model that ``workers`` compute: what it says of weights is meant for those that our engine reads.
-    As with other engines, a context is no larger than usual unless that is said.
-    """
-    return replace(
-        base.computed_by(workers),
-        step_log=None,
-        max_running=workers.count,
-        max_context=base.max_context or usual_context(card),
-    )

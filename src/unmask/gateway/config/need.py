@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from unmask.checkpoints.directory import find_checkpoint
-from unmask.engine.footprint import engine_bytes
+from unmask.engine.footprint import model_bytes
 from unmask.engine.options import EngineOptions
 from unmask.errors import UnmaskError
 from unmask.gateway.config.appraisal import Appraisal
@@ -16,6 +16,7 @@ from unmask.gateway.config.wanted import LocalSource, WantedModel
 from unmask.gateway.llama_cpp import LlamaCppOptions
 from unmask.gateway.model_state import ModelRecord
 from unmask.gateway.room import Room
+from unmask.logits_workers import LogitsWorkers
 from unmask.models.card import ModelCard
 from unmask.models.info import context_length
 from unmask.models.registry import describe
@@ -46,6 +47,18 @@ def child_options(wanted: WantedModel, card: ModelCard, engine: EngineOptions) -
     """The options of ``wanted`` as a child, with a modest context where neither it nor ``engine`` says one."""
     base = LlamaCppOptions(context=engine.max_context or usual_context(card), threads=engine.threads)
     return wanted.llama_cpp(base)
+
+
+def elsewhere(base: EngineOptions, workers: LogitsWorkers, card: ModelCard) -> EngineOptions:
+    """``base`` for a model that ``workers`` compute: what it says of weights is meant for those that our engine reads.
+    As with other engines, a context is no larger than usual unless that is said.
+    """
+    return replace(
+        base.computed_by(workers),
+        step_log=None,
+        max_running=workers.count,
+        max_context=base.max_context or usual_context(card),
+    )
 
 
 def child_bytes(card: ModelCard, options: LlamaCppOptions) -> int:
@@ -80,9 +93,17 @@ def _needed_bytes(appraisal: Appraisal) -> int:
     if not isinstance(wanted.source, LocalSource) or lane is None:
         return 0
     engine = EngineOptions(model=wanted.source.model)
-    if lane.kind != "unmask":
+    if lane.kind not in ("unmask", "logits_worker"):
         return child_bytes(card, child_options(wanted, card, engine))
+    if lane.kind == "logits_worker":
+        engine = elsewhere(engine, LogitsWorkers(program=lane.name, count=wanted.slots or 1), card)
     options = wanted.own_engine(engine)
     checkpoint = find_checkpoint(wanted.source.model, download=False)
     spec = describe(checkpoint, attention=options.attention, adapted=options.adapter is not None)
-    return engine_bytes(options, spec, card.parameters or 0, context_length(spec, options.max_context))
+    return model_bytes(
+        options,
+        spec,
+        parameters=card.parameters or 0,
+        weight_bytes=card.weight_bytes or 0,
+        context_length=context_length(spec, options.max_context),
+    )
