@@ -10,7 +10,10 @@ import pytest
 
 from tests.cli.test_run import unmask
 from tests.serving.processes import serve
-from unmask.cli.completion import complete_lanes, complete_models
+from unmask.cli.completion import complete_added, complete_lanes, complete_models, complete_paths
+from unmask.cli.main import main
+from unmask.gateway.engine import Engine
+from unmask.gateway.engine_registry import RegistryFile
 
 
 def proposed(words: str, **settings: str) -> list[str]:
@@ -25,6 +28,7 @@ def test_a_shell_completes_verbs_models_and_engines():
     assert "list" in proposed("unmask li")
     assert proposed("unmask inspect unm") == ["unmask-tiny"]
     assert "llama.cpp" in proposed("unmask list --lane ")
+    assert "llama.cpp" in proposed("unmask inspect --lane l")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -34,6 +38,29 @@ def test_a_script_is_shown(shell):
     named = unmask("--show-completion", shell, _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
     assert named.returncode == 0
     assert "_UNMASK_COMPLETE" in named.stdout
+
+
+def test_engines_that_were_added_are_proposed_where_they_are_meant(tmp_path, monkeypatch):
+    monkeypatch.setenv("UNMASK_HOME", str(tmp_path))
+    assert complete_added("") == []
+    with RegistryFile().changing() as changes:
+        engine = Engine("rosetta", "llama.cpp", "/bin/true", "a path")
+        changes.registry = changes.registry.with_engine(engine)
+    for verb in ("probe", "remove"):
+        assert proposed(f"unmask engine {verb} r", UNMASK_HOME=str(tmp_path)) == ["rosetta"]
+    assert proposed("unmask engine remove l", UNMASK_HOME=str(tmp_path)) == [], "what comes with Unmask stays"
+
+
+def test_a_script_for_another_shell_or_program_is_not_given_silently(command, monkeypatch):
+    done = command("--show-completion", "zsh")
+    assert done.returncode == 1
+    assert "takes no 'zsh'" in done.stderr
+    assert "_UNMASK_COMPLETE=source_bash unmask" in done.stderr
+    script = unmask(_UNMASK_COMPLETE="source_zsh")
+    assert script.stdout.lstrip().startswith("#compdef unmask")
+    monkeypatch.setattr("sys.argv", ["/somewhere/unmask/__main__.py", "--show-completion"])
+    with pytest.raises(SystemExit, match="1"):
+        main()
 
 
 def test_models_are_configured_ones_directories_and_gguf_files(tmp_path, monkeypatch):
@@ -49,6 +76,7 @@ def test_models_are_configured_ones_directories_and_gguf_files(tmp_path, monkeyp
     assert complete_models("nowhere/") == []
     monkeypatch.setenv("UNMASK_CONFIG", str(tmp_path / "x.yaml"))
     assert complete_models("m") == ["mine", "modest", "model.gguf", "models/"]
+    assert complete_paths("m") == ["model.gguf", "models/"], "run and inspect read no configuration"
     (tmp_path / "x.yaml").write_text("models: [")
     assert complete_models("m") == ["model.gguf", "models/"]
     assert complete_lanes("un") == ["unmask"]

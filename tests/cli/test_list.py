@@ -46,7 +46,7 @@ def test_nothing_named_lists_the_embedded_model(command):
     (line,) = rows(done)
     assert line.split("  ")[0] == "unmask-tiny"
     assert "diffusion" in line
-    assert line.endswith("unmask  not loaded")
+    assert line.endswith("unmask  absent")
 
 
 def test_a_running_server_tells_states(command):
@@ -60,6 +60,25 @@ def test_a_running_server_tells_states(command):
     assert "server_unreachable" in gone.stderr
 
 
+def test_a_server_is_listed_as_it_is(command, tmp_path):
+    """Its models, not those that one started here would have; for its file, where it does not answer, no states."""
+    (tmp_path / "x.yaml").write_text("models: {mine: {path: unmask-tiny}, gone: {path: nowhere}}")
+    with serve("--config", str(tmp_path / "x.yaml")) as running:
+        done = command("list", UNMASK_URL=running.url)
+        one = json.loads(command("list", "--lane", "unmask", "--json", UNMASK_URL=running.url).stdout)["models"]
+    assert (done.returncode, done.stderr) == (0, "")
+    mine, gone, why, hint = rows(done)
+    assert (mine.split()[0], mine.split()[-2:], gone.split()[-1]) == ("mine", ["unmask", "absent"], "refused")
+    assert why.startswith("gone: ")
+    assert why.endswith("[checkpoint_not_found]")
+    assert hint.startswith("  hint: ")
+    assert [(row["name"], row["paradigm"]) for row in one] == [("mine", "diffusion")]
+    done = command("list", "--config", str(tmp_path / "x.yaml"), UNMASK_URL=running.url)
+    assert done.returncode == 0
+    assert f"warning: No server answers at {running.url}" in done.stderr
+    assert [line.split()[-1] for line in rows(done)[:2]] == ["unknown", "refused"]
+
+
 def test_all_of_a_configuration_is_listed_and_what_is_refused_is_no_failure(file):
     there = python_path(file.parent, xllamacpp="raise SystemExit('imported')")
     done = unmask("list", "unmask-tiny", UNMASK_CONFIG=str(file), PYTHONPATH=there)
@@ -69,7 +88,7 @@ def test_all_of_a_configuration_is_listed_and_what_is_refused_is_no_failure(file
         "unmask-tiny", "tiny", "llama", "later", "far", "adapter/model", "found",
     ]  # fmt: skip
     assert [line.split("  ")[-1].strip() for line in lines[:7]] == [
-        "not loaded", "not loaded", "not loaded", "not downloaded", "refused", "refused", "not loaded",
+        "absent", "absent", "absent", "not downloaded", "refused", "refused", "absent",
     ]  # fmt: skip
     assert [line.split()[1] for line in lines[:2]] == ["-", "little"]
     assert any(line.startswith("far: ") and "FAR_KEY" in line and "[lane_missing]" in line for line in lines)
@@ -85,7 +104,7 @@ def test_json(command, file):
     assert (tiny["paradigm"], tiny["family"], tiny["lane"]) == ("diffusion", "llada", "unmask")
     assert tiny["weight_bytes"] > 10**6
     assert found["adapter/model"]["refusal"]["code"] == "adapter_not_model"
-    assert (found["far"]["lane"], found["far"]["state"], found["far"]["refusal"]) == ("remote", "not loaded", None)
+    assert (found["far"]["lane"], found["far"]["state"], found["far"]["refusal"]) == ("remote", "absent", None)
     assert "secret" not in done.stdout
 
 

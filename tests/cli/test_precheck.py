@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.engines import make_loop
+from tests.foreign_models import gguf_file
 from tests.golden.checkpoints import served_copy
 from unmask.checkpoints.directory import open_checkpoint
 from unmask.cli.precheck import check_request
@@ -52,6 +53,16 @@ def test_what_fits_passes(golden, tmp_path):
     check_request(EngineOptions(model=llada, attention="block_causal"), GenerationParams(rule="d2f"))
     with pytest.raises(UnmaskError, match="d2f"):
         check_request(EngineOptions(model=llada), GenerationParams(rule="d2f"))
+
+
+def test_who_serves_what_our_own_engine_does_not_is_told(tmp_path, command):
+    pytest.importorskip("xllamacpp")
+    model = gguf_file("llama")(tmp_path / "llama")
+    done = command("run", str(model), "hi")
+    assert done.returncode == 1
+    assert "hint: 'unmask serve' serves it, by llama.cpp; 'unmask run' asks Unmask's own engine only." in done.stderr
+    unheard = gguf_file("unheard-of")(tmp_path / "unheard")
+    assert "'unmask serve' serves it" not in command("run", str(unheard), "hi").stderr
 
 
 @pytest.mark.parametrize("params", WRONG, ids=str)

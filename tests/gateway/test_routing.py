@@ -146,7 +146,7 @@ def test_whole_diffusion_models_go_to_our_own_engine_in_either_container(golden,
     for wanted in ("llama.cpp", "lists-all"):
         text = refused(route(file, ALL, wanted), "paradigm_mismatch")
         assert f"'{file.architecture}'" in text
-        assert "no engine in particular: unmask serves the diffusion architecture" in text
+        assert "out of the command: unmask serves the diffusion architecture" in text
 
 
 @pytest.mark.parametrize("build", [foreign("gguf-sdar"), foreign("gguf-bidirectional")])

@@ -18,8 +18,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.serving.fakes import LoadedEntry, ScriptedEngine, SlowEntry, listening, until
 from tests.serving.processes import UNMASK, Server, environment, serve
+from tests.serving.test_lanes import entry_at
 from tests.serving.test_loading_streams import BODIES
-from unmask.cli.server_client import ServerClient, models_by_name
+from unmask.cli.server_client import ServerClient
 from unmask.errors import LogNotFoundError, ModelNotFoundError
 from unmask.refusal import Refusal
 from unmask.serving.entry import Stay
@@ -90,7 +91,7 @@ async def test_a_child_is_loaded_told_of_read_along_and_stopped(live, client):
     assert client.log(CHILD, after=log["position"])["lines"][-1].startswith(
         "---"
     )  # its end is in the log of a dead one
-    states = {name: model["state"] for name, model in models_by_name(live.url).items()}
+    states = {model["name"]: model["state"] for model in ServerClient(live.url).models()}
     assert states == {"tiny": "absent", CHILD: "absent", "broken": "refused"}
 
 
@@ -215,6 +216,19 @@ async def test_a_model_that_stays_is_stopped_until_it_is_asked_for():
         async with http.get("/ready") as response:
             assert response.status == 503
         await until(lambda: house.states()[0].loads > 2)
+
+
+async def test_ready_names_a_model_that_has_not_failed():
+    broken = LoadedEntry(ScriptedEngine(), stay=Stay(preload=True))
+    broken._engine.running = False
+    house = House([broken, entry_at("http://127.0.0.1:1/v1")])
+    async with listening(house) as url, aiohttp.ClientSession(url) as http:
+        assert house.states()[0].state == "failed"
+        async with http.get("/ready") as response:
+            assert await response.json() == {"status": "ready", "model": house.entries[1].name}
+    house = House([broken])
+    async with listening(house) as url, aiohttp.ClientSession(url) as http, http.get("/ready") as response:
+        assert await response.json() == {"status": "ready", "model": None}
 
 
 async def test_refused_models_say_why():

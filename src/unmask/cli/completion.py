@@ -30,6 +30,13 @@ def complete_models(incomplete: str) -> list[str]:
     return [name for name in dict.fromkeys(names) if name.startswith(incomplete)]
 
 
+def complete_paths(incomplete: str) -> list[str]:
+    """The same for verbs that read no configuration: without its names."""
+    from unmask.checkpoints.directory import EMBEDDED_MODEL
+
+    return [name for name in (EMBEDDED_MODEL, *_files(incomplete)) if name.startswith(incomplete)]
+
+
 def complete_lanes(incomplete: str) -> list[str]:
     """The engines that are known here."""
     from unmask.errors import UnmaskError
@@ -40,6 +47,18 @@ def complete_lanes(incomplete: str) -> list[str]:
     except UnmaskError:  # 'unmask engine list' tells why
         return []
     return [lane.name for lane in lanes if lane.name.startswith(incomplete)]
+
+
+def complete_added(incomplete: str) -> list[str]:
+    """The engines that were added, which may be probed and removed."""
+    from unmask.errors import UnmaskError
+    from unmask.gateway.engine_registry import RegistryFile
+
+    try:
+        engines = RegistryFile().read().engines
+    except UnmaskError:
+        return []
+    return [engine.name for engine in engines if engine.name.startswith(incomplete)]
 
 
 def complete_served(context: typer.Context, incomplete: str) -> list[str]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unmask.cli import options
+from unmask.cli.completion import complete_added
 
 if TYPE_CHECKING:
     from unmask.gateway.engine import Engine, EngineKind
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Add, list, probe, build and remove engines of other kinds.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="What the engine is called: its lane's name.")]
+Added = Annotated[
+    str, typer.Argument(help="What the engine is called: its lane's name.", autocompletion=complete_added)
+]
 Program = Annotated[Path | None, typer.Argument(help="Its program, llama-server for one.")]
 Kind = Annotated[
     str,
@@ -98,7 +102,7 @@ def list_engines(json: options.Json = False) -> None:
 
 
 @app.command()
-def remove(name: Name) -> None:
+def remove(name: Added) -> None:
     """Forget an engine; what --install or build made for it, even if it failed, is deleted, and nothing else."""
     from unmask.gateway.engine_registry import RegistryFile
 
@@ -111,7 +115,7 @@ def remove(name: Name) -> None:
 
 
 @app.command()
-def probe(name: Name, model: Model = None) -> None:
+def probe(name: Added, model: Model = None) -> None:
     """Find out anew what an engine serves, after an update for one."""
     import msgspec
 

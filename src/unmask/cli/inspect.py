@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unmask.cli import options
-from unmask.cli.completion import complete_models
+from unmask.cli.completion import complete_lanes, complete_paths
 
 if TYPE_CHECKING:
     from unmask.gateway.routing import Route
@@ -18,13 +18,17 @@ if TYPE_CHECKING:
 Model = Annotated[
     str,
     typer.Argument(
-        help="Model directory, .gguf file, hub id, or the embedded model's name.", autocompletion=complete_models
+        help="Model directory, .gguf file, hub id, or the embedded model's name.", autocompletion=complete_paths
     ),
 ]
 
 Lane = Annotated[
     str | None,
-    typer.Option(envvar="UNMASK_LANE", help="Ask of this engine alone, as 'lane' in a configuration does."),
+    typer.Option(
+        envvar="UNMASK_LANE",
+        help="Ask of this engine alone, as 'lane' in a configuration does.",
+        autocompletion=complete_lanes,
+    ),
 ]
 
 

@@ -19,6 +19,7 @@ def main() -> None:
 
         complete_streams()
         _check_encoding()
+        _check_completion()
         try:
             from unmask.cli.app import app
 
@@ -47,6 +48,21 @@ def _check_encoding() -> None:
             text.encode()
         except UnicodeEncodeError:
             _fail(f"error: {shown(text)} is not UTF-8.")
+
+
+def _check_completion() -> None:
+    """A script of completion is for the shell that asks for it, and for the program of this very name."""
+    from unmask.shown import shown
+
+    if len(sys.argv) < 2 or sys.argv[1] not in ("--show-completion", "--install-completion"):
+        return
+    if os.path.basename(sys.argv[0]) == "__main__.py":
+        _fail("error: a shell completes the command 'unmask', and no 'python -m unmask'.", "hint: Call it as 'unmask'.")
+    if len(sys.argv) > 2 and "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION" not in os.environ:
+        _fail(
+            f"error: {sys.argv[1]} is for the shell that calls it, and takes no {shown(sys.argv[2])}.",
+            "hint: _UNMASK_COMPLETE=source_bash unmask prints the script of bash; so with zsh and fish.",
+        )
 
 
 def _discard_output() -> None:

@@ -29,7 +29,7 @@ def ps(
     if json:
         typer.echo(msgspec.json.encode({"models": models}).decode())
         return
-    notes = [f"{model['name']}: {note}" for model in models if (note := _note(model, now))]
+    notes = [line for model in models for line in _notes(model, now)]
     typer.echo("\n".join([columns(_HEAD, [_row(model, now) for model in models]), *map(printable, notes)]))
 
 
@@ -67,13 +67,15 @@ def _goes(model: dict[str, Any], now: float) -> str:
     return "never" if model["pinned"] else "if its room is needed"
 
 
-def _note(model: dict[str, Any], now: float) -> str:
-    """Why it is refused; or what it failed with the last time, and when it is tried again."""
+def _notes(model: dict[str, Any], now: float) -> list[str]:
+    """Why it is refused, and what to do; or what it failed with the last time, and when it is tried again."""
+    from unmask.cli.tables import why_not
+
     if model["state"] == "refused":
         why = model["why_not"]
-        return f"{why['message']} [{why['code']}]"
+        return why_not(model["name"], why["code"], why["message"], why["hint"])
     if not model["failure"]:
-        return ""
+        return []
     seconds = (model["retry_at"] or now) - now
     again = f" It is tried again in {seconds:.0f} s." if seconds > 0 else ""
-    return f"it last failed: {model['failure']}{again}"
+    return [f"{model['name']}: it last failed: {model['failure']}{again}"]

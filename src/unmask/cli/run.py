@@ -11,7 +11,7 @@ import typer
 from unmask.checkpoints.directory import EMBEDDED_MODEL
 from unmask.checkpoints.hub import HubModel
 from unmask.cli import options
-from unmask.cli.completion import complete_models
+from unmask.cli.completion import complete_paths
 from unmask.cli.streams import is_text
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Model = Annotated[
     str | None,
     typer.Argument(
-        help="Directory, GGUF file or hub id; the embedded model if left out.", autocompletion=complete_models
+        help="Directory, GGUF file or hub id; the embedded model if left out.", autocompletion=complete_paths
     ),
 ]
 Prompt = Annotated[str | None, typer.Argument(help="What to ask; without it, a conversation.")]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 import os
+import shlex
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,8 +31,8 @@ Models = Annotated[
 ]
 
 _MOST_TOLD = 8  # of other models, as the server starts
-_CHAT = ("chat/completions", '{"messages": [{"role": "user", "content": "What is 7 + 8?"}]}')
-_TEXT = ("completions", '{"prompt": "7 + 8 =", "max_tokens": 32}')
+_CHAT = ("chat/completions", {"messages": [{"role": "user", "content": "What is 7 + 8?"}]})
+_TEXT = ("completions", {"prompt": "7 + 8 =", "max_tokens": 32})
 
 
 def serve(
@@ -151,8 +153,11 @@ def _announce(house: House, url: str, *, secured: bool) -> None:
     if adapted:
         typer.echo(f"With its adapters it is also {adapted}.", err=True)
     typer.echo(f"Base URL: {url}/v1 for OpenAI's clients; {url} for Anthropic's, Ollama's, and browsers", err=True)
-    endpoint, body = _CHAT if "tools" in first.capabilities else _TEXT
-    typer.echo(f"Try: curl {url}/v1/{endpoint} {key}-H 'content-type: application/json' -d '{body}'", err=True)
+    endpoint, asked = _CHAT if "tools" in first.capabilities else _TEXT
+    body = json.dumps({"model": first.name} | asked if len(house.entries) > 1 else asked)
+    typer.echo(
+        f"Try: curl {url}/v1/{endpoint} {key}-H 'content-type: application/json' -d {shlex.quote(body)}", err=True
+    )
 
 
 def _tell_of_others(house: House) -> None:
@@ -166,6 +171,10 @@ def _tell_of_others(house: House) -> None:
         names_of.setdefault(refusal, name)  # its aliases are refused for the same
     for refusal, name in list(names_of.items())[:_MOST_TOLD]:
         typer.echo(f"warning: '{name}' is not served: {refusal.message} [{refusal.code}]", err=True)
+        if refusal.remedy:
+            typer.echo(f"hint: {refusal.remedy}", err=True)
+    if len(names_of) > _MOST_TOLD:
+        typer.echo(f"warning: and {len(names_of) - _MOST_TOLD} more are not served; see 'unmask ps'.", err=True)
 
 
 def _is_loopback(host: str) -> bool:

@@ -90,8 +90,3 @@ def _body(status: int, body: bytes, url: str) -> dict[str, Any]:
 
 def _unreachable(message: str) -> ServerUnreachableError:
     return ServerUnreachableError(message, hint="Start one with 'unmask serve', or say where it is with --url.")
-
-
-def models_by_name(url: str, api_key: str | None = None) -> dict[str, dict[str, Any]]:
-    """The models of a running server. Raises as ``ServerClient`` does."""
-    return {model["name"]: model for model in ServerClient(url, api_key).models()}

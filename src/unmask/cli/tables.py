@@ -20,3 +20,8 @@ def few(names: Sequence[str], most: int = 2) -> str:
     """The first of ``names``, and how many more there are: a cell has to be short."""
     told = ", ".join(names[:most])
     return f"{told}, +{len(names) - most}" if len(names) > most else told
+
+
+def why_not(name: str, code: str, message: str, remedy: str) -> list[str]:
+    """The lines below a table that say why the model called ``name`` is not served, and what to do."""
+    return [f"{name}: {message} [{code}]", *([f"  hint: {remedy}"] if remedy else [])]

@@ -43,8 +43,8 @@ def misfit(card: ModelCard, lane: Lane, other: Lane | None) -> Refusal:
     remedy = _what_to_do(card)
     if other is not None:
         remedy = (
-            f"Ask for no engine in particular: {other.name} serves the {card.paradigm} architecture "
-            f"{_architecture(card)}."
+            f"Take 'lane' out of the configuration, or --lane out of the command: {other.name} serves the "
+            f"{card.paradigm} architecture {_architecture(card)}."
         )
     if lane.architectures.get(card.paradigm) and _known_as(lane, card) is None:
         return _refusal(NoLaneError, message, remedy)
@@ -56,8 +56,8 @@ def unknown_lane(card: ModelCard, lanes: Sequence[Lane], wanted: str) -> Refusal
     message = f"No engine here is called {shown(wanted)}. {_subject(card)}."
     names = ", ".join(lane.name for lane in _by_name(lanes)) or "none"
     remedy = (
-        f"Engines known here: {names}. Ask for none in particular, and one is chosen that serves the {card.paradigm} "
-        f"architecture {_architecture(card)}."
+        f"Engines known here: {names}. Take 'lane' out of the configuration, or --lane out of the command, and one is "
+        f"chosen that serves the {card.paradigm} architecture {_architecture(card)}."
     )
     return _refusal(UnknownLaneError, message, remedy)
 

@@ -28,9 +28,10 @@ async def health() -> dict[str, Any]:
 @router.get("/ready", responses={"5XX": {"description": "It does not"}})
 @needs("nothing")
 async def ready(house: Served) -> dict[str, Any]:
-    """Requests are served; 503 otherwise."""
+    """Requests are served; 503 otherwise. ``model`` is the first that did not fail the last time; null: all did."""
     house.check_ready()
-    return {"status": "ready", "model": house.names[0]}
+    usable = (entry.name for entry, state in house.residents() if state.state != "failed")
+    return {"status": "ready", "model": next(usable, None)}
 
 
 @router.get("/metrics", response_class=PlainTextResponse)

@@ -83,7 +83,9 @@ def test_what_would_take_the_engine_out_of_hand_is_refused_by_name(tmp_path, mod
 
 def test_engines_that_take_none_say_so(tmp_path, models):
     own = judged(tmp_path, models, "unmask", ["--verbose"]).refusal
-    assert own.message.startswith("'engine_args' of the model 'm' has no effect on the engine that it goes to, unmask")
+    assert own.message.startswith(
+        "'engine_args' of the model 'm' has no effect on the engine that it goes to, Unmask's own engine"
+    )
     packaged = judged(tmp_path, models, "llama.cpp", ["--verbose"]).refusal
     assert "cannot be given to the engine that it goes to, llama.cpp" in packaged.message
     assert "unmask engine add" in packaged.remedy

@@ -69,7 +69,7 @@ def test_the_list_tells_it_without_starting_anything(file):
     assert "large: Model 'large' needs" in done.stdout
     done = subprocess.run([*command, "--json"], capture_output=True, text=True, env=environment())
     rows = {row["name"]: row for row in json.loads(done.stdout)["models"]}
-    assert (rows["small"]["state"], rows["large"]["state"]) == ("not loaded", "refused")
+    assert (rows["small"]["state"], rows["large"]["state"]) == ("absent", "refused")
     assert rows["large"]["refusal"]["code"] == "insufficient_memory"
     assert rows["long"]["refusal"]["code"] == "invalid_value"
 

@@ -23,6 +23,13 @@ _TAKEN: Mapping[LaneKind, frozenset[str]] = {
     "vllm": _SAMPLING | {"context", "stall_timeout", "engine_args"},
     "remote": _PENALTIES | {"context", "defaults.unmask", "stall_timeout"},
 }
+_WORDS: Mapping[LaneKind, str] = {
+    "unmask": "Unmask's own engine",
+    "logits_worker": "a program that gives logits",
+    "sglang": "SGLang",
+    "vllm": "vLLM",
+    "remote": "a server elsewhere",
+}
 
 
 def without_effect(entry: WantedModel, kind: LaneKind) -> Refusal | None:
@@ -32,11 +39,12 @@ def without_effect(entry: WantedModel, kind: LaneKind) -> Refusal | None:
     if not idle:
         return None
     name = idle[0].partition(" ")[2] or idle[0]
-    by = ", ".join(other for other, its in _TAKEN.items() if idle[0].partition(" ")[0] in its)
+    by = ", ".join(_WORDS.get(other, other) for other, its in _TAKEN.items() if idle[0].partition(" ")[0] in its)
     return Refusal(
         InvalidConfigError.code,
-        f"'{name}' of the model '{entry.name}' has no effect on the engine that it goes to, {kind} ({entry.origin}).",
-        f"Leave it out; it is for {by}.",
+        f"'{name}' of the model '{entry.name}' has no effect on the engine that it goes to, {_WORDS.get(kind, kind)} "
+        f"({entry.origin}).",
+        f"Leave it out; it is for a model that goes to one of: {by}.",
     )
 
 

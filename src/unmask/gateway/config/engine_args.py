@@ -82,8 +82,8 @@ def refused_arguments(entry: WantedModel, lane: Lane) -> Refusal | None:
         return Refusal(
             InvalidConfigError.code,
             f"{where} cannot be given to the engine that it goes to, {lane.name}.",
-            "They are for a llama-server, SGLang or vLLM that was made known with 'unmask engine add'; its 'lane' says "
-            "which.",
+            "Name with 'lane' an engine that takes them, a llama-server, SGLang or vLLM that was made known with "
+            "'unmask engine add'; or leave them out.",
         )
     for word in entry.engine_args:
         if why := _objection(word, lane.kind):
