@@ -77,8 +77,12 @@ class SessionStore:
     def __init__(self, directory: Path, most_bytes: int) -> None:
         self.directory = directory
         self.most_bytes = most_bytes
-        if private_folder(directory, "sessions").st_mode & 0o077:
-            directory.chmod(0o700)
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Have the folder there, also if somebody has deleted it since. Raises as making a store does."""
+        if private_folder(self.directory, "sessions").st_mode & 0o077:
+            self.directory.chmod(0o700)
 
     def kept(self, key: str) -> list[Kept]:
         """The newest file of each part of ``key``, by their parts."""

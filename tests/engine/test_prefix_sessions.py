@@ -230,7 +230,7 @@ def test_a_file_that_holds_something_else_is_deleted(model, place, kept, harm):
     }[harm]
     assert harmed != content
     loop = make(model, place)
-    store = loop.sessions._store
+    store = loop.sessions._store()
     with store.draft(kept.name[:32], 0) as draft:
         draft.path.write_bytes(harmed)
         draft.seal(time.monotonic() + 10)
@@ -250,6 +250,15 @@ def test_a_file_that_cannot_be_read_is_left_alone(model, place, kept, monkeypatc
     assert "Input/output error" in loop.said.reason
     assert kept.exists()
     assert generate(loop, PROMPT, **short(loop)).stats.cached == 0
+
+
+def test_a_folder_that_others_may_write_to_is_not_used(model, place, kept):
+    """The model is served without it."""
+    Path(place.directory).chmod(0o777)
+    loop = make(model, place)
+    assert "others may write there" in loop.said.reason
+    assert generate(loop, PROMPT, **short(loop)).stats.cached == 0
+    assert "others may write there" in loop.sessions.save().reason
 
 
 def test_little_room_keeps_what_was_used_last(model, place):

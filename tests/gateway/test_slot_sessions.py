@@ -17,6 +17,7 @@ import pytest
 from aiohttp import web
 from structlog.testing import capture_logs
 
+from tests.foreign_models import gguf_file
 from tests.gateway.conftest import running
 from unmask.gateway import slot_sessions
 from unmask.gateway.lane import Lane
@@ -313,6 +314,20 @@ def test_of_which_models_nothing_is_kept(tmp_path, store):
     assert of(replace(lane, mark="")) is None
     assert of(lane, replace(gone, paradigm="diffusion")) is None
     assert of(lane, replace(gone, path=None)) is None
+
+
+def test_a_folder_that_is_gone_as_a_model_is_loaded_is_made_anew(tmp_path, store):
+    """An engine that is told of none does not start. One that others may write to is not used."""
+    file = gguf_file("llama", llama__context_length=64)(tmp_path / "model")
+    card = ModelCard(model="m", served=False, path=str(file), paradigm="autoregressive")
+    lane = Lane(name="fork", kind="llama.cpp", formats=frozenset(), architectures={}, mark="1")
+    store.directory.rmdir()
+    assert sessions_for(store, lane, card, LlamaCppOptions(), Noted(), "m") is not None
+    assert store.directory.is_dir()
+    store.directory.chmod(0o777)
+    with capture_logs() as logs:
+        assert sessions_for(store, lane, card, LlamaCppOptions(), Noted(), "m") is None
+    assert "others may write there" in logs[0]["reason"]
 
 
 def test_what_keys_and_values_depend_on(tmp_path, monkeypatch):

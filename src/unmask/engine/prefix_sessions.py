@@ -18,6 +18,7 @@ from unmask.engine.prefix import PrefixCache
 from unmask.engine.prefix_file import read_units, write_units
 from unmask.engine.session_place import RESTORE_SECONDS, SAVE_SECONDS, SessionPlace
 from unmask.engine.wire import Session
+from unmask.errors import InvalidValueError
 from unmask.models.base import KeyValueCache, Model
 from unmask.session_store import FileMark, Kept, SessionStore, key_of, machine_mark, mark_of
 from unmask.shown import cut
@@ -51,33 +52,33 @@ def prefixes_key(files: list[FileMark], options: EngineOptions, model: Model) ->
 
 
 class PrefixSessions:
-    """What ``prefixes`` and ``cache`` hold is kept at ``place`` as ``key``. What fails costs computing, no answer.
-
-    Raises ``InvalidValueError`` if the place cannot be used.
-    """
+    """What ``prefixes`` and ``cache`` hold is kept at ``place`` as ``key``. What fails costs computing, no answer."""
 
     def __init__(self, place: SessionPlace, key: str, prefixes: PrefixCache, cache: KeyValueCache) -> None:
-        self._store = SessionStore(Path(place.directory), place.most_bytes)
-        self._key, self._prefixes, self._cache = key, prefixes, cache
+        self._place, self._key, self._prefixes, self._cache = place, key, prefixes, cache
+
+    def _store(self) -> SessionStore:
+        return SessionStore(Path(self._place.directory), self._place.most_bytes)
 
     def restore(self) -> Session:
         """Take up what there is; what cannot be used is deleted."""
         due, tokens = time.monotonic() + RESTORE_SECONDS, 0
         try:
-            for one in self._store.kept(self._key):
-                if not self._store.intact(one, due):
-                    self._store.forget(one)
+            store = self._store()
+            for one in store.kept(self._key):
+                if not store.intact(one, due):
+                    store.forget(one)
                     return Session("restored", reason="a damaged file was deleted")
-                tokens += self._read(one)
-        except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: torch's out of memory
+                tokens += self._read(store, one)
+        except (OSError, ValueError, RuntimeError, InvalidValueError) as error:  # RuntimeError: torch's out of memory
             return Session("restored", tokens, cut(error))
         return Session("restored", tokens)
 
-    def _read(self, one: Kept) -> int:
+    def _read(self, store: SessionStore, one: Kept) -> int:
         try:
             return read_units(one.path, self._prefixes, self._cache)
         except (ValueError, SafetensorError) as error:
-            self._store.forget(one)
+            store.forget(one)
             raise ValueError(f"a file that holds no prefixes was deleted: {error}") from None
 
     @torch.inference_mode()
@@ -88,13 +89,14 @@ class PrefixSessions:
         if not units:
             return Session("saved")
         try:
-            with self._store.draft(self._key, 0) as draft:
+            store = self._store()
+            with store.draft(self._key, 0) as draft:
                 # Half of the time is for reading it once more, for its digest.
                 half = time.monotonic() + SAVE_SECONDS / 2
-                tokens = write_units(draft.path, units, self._cache, self._store.most_bytes, half)
+                tokens = write_units(draft.path, units, self._cache, store.most_bytes, half)
                 if not tokens:
                     raise OSError(ENOENT, "not even one unit fits into the room and the time that there are")
                 draft.seal(due)
-        except (OSError, RuntimeError) as error:
+        except (OSError, RuntimeError, InvalidValueError) as error:
             return Session("saved", reason=cut(error))
         return Session("saved", tokens)

@@ -19,6 +19,7 @@ import msgspec
 import structlog
 
 from unmask.checkpoints.directory import find_checkpoint
+from unmask.errors import InvalidValueError
 from unmask.gateway.lane import Lane
 from unmask.gateway.llama_cpp import LlamaCppOptions, arguments
 from unmask.models.card import ModelCard
@@ -57,13 +58,18 @@ def sessions_for(
 ) -> SlotSessions | None:
     """Those of a model that is about to be loaded on ``lane``; None if nothing can be kept of it.
 
-    That is so where the ``store`` is not wanted, the engine has no slots, or nothing tells its build from others.
+    That is so where the ``store`` is not wanted or has lost its folder, the engine has no slots, or nothing tells its
+    build from others.
     """
     if store is None or lane.kind != "llama.cpp" or card.paradigm == "diffusion" or not lane.mark or not card.path:
         return None
     files = find_checkpoint(card.path, download=False).weights
     try:
+        store.prepare()
         return SlotSessions(store, lambda: slots_key(lane, files, options), options.slots, name, note)
+    except InvalidValueError as error:  # the folder has changed since the server started
+        _log.warning("sessions not kept", model=name, reason=cut(error))
+        return None
     except OSError:  # a file is gone: the engine tells
         return None
 
