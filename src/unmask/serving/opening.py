@@ -247,7 +247,7 @@ class _Maker:
             plan = plan_for(on, engines, model, name, kind, said, architecture, context=wanted.context)
             if wanted.load_timeout is not None:
                 plan = replace(plan, start_seconds=wanted.load_timeout)
-            return await Child.start(replace(plan, sessions=sessions), directory)
+            return await Child.start(replace(plan, sessions=sessions, own=wanted.engine_args), directory)
 
         if wanted.lane is not None:
             used, child = lane, await start(lane)
