@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 
@@ -53,6 +54,7 @@ class House:
                 size_bytes=entry.size_bytes,
                 idle_seconds=entry.stay.idle_seconds,
                 pinned=entry.stay.pinned,
+                arrival=entry.arrival,
             )
         self._keeping: list[asyncio.Task[None]] = []
         self._stopped: dict[str, asyncio.Event] = {}  # by somebody who wanted it, until they are loaded again
@@ -171,7 +173,7 @@ class House:
 
     def states(self) -> list[ModelState]:
         """Where each model is in its life, and who uses it."""
-        return self._supervisor.states()
+        return [self._seen(state) for state in self._supervisor.states()]
 
     def residents(self) -> list[tuple[Entry, ModelState]]:
         """The same, with what is known of each."""
@@ -180,7 +182,13 @@ class House:
     def resident(self, name: str) -> tuple[Entry, ModelState]:
         """The same of one. Raises ``ModelNotFoundError``, or why it was refused."""
         entry, _ = self._find(name)
-        return entry, self._supervisor.state(entry.name)
+        return entry, self._seen(self._supervisor.state(entry.name))
+
+    def _seen(self, state: ModelState) -> ModelState:
+        """``state``, unless the model is elsewhere and could not be reached the last time."""
+        resident = self._supervisor.resident(state.name)
+        lost = resident.unreachable() if resident is not None and state.state == "ready" else ""
+        return replace(state, state="unreachable", failure=lost) if lost else state
 
     def loaded(self, name: str) -> LoadedModel | None:
         """What holds the model called ``name``, as long as it is there."""
@@ -192,7 +200,7 @@ class House:
         Raises ``ModelNotFoundError``, or why it was refused.
         """
         entry, _ = self._find(name)
-        before = self._supervisor.state(entry.name)
+        before = self._seen(self._supervisor.state(entry.name))
         self._stopped.setdefault(entry.name, asyncio.Event())
         await self._supervisor.stop(entry.name)
         return before

@@ -267,6 +267,7 @@ class _Maker:
             key=os.environ.get(source.api_key_env or "", ""),
             snapshots=source.diffusing,
             context_length=wanted.context,
+            served=wanted.name,
         )
 
         async def connect() -> tuple[Endpoint, None]:

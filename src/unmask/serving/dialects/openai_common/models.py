@@ -44,13 +44,13 @@ def _card(listing: Listing) -> dict[str, Any]:
         "object": "model",
         "created": listing.created,
         "owned_by": "unmask",
-        "max_model_len": listing.context_length,
+        "max_model_len": listing.context_length or None,
         "parent": listing.parent,
         "unmask": {
             "paradigm": listing.paradigm,
             "lane": listing.lane,
             "family": listing.family,
-            "parameters": listing.parameters,
+            "parameters": listing.parameters or None,
             "precision": listing.precision,
         }
         | ({} if listing.info is None else _decoding(listing.info))
