@@ -14,7 +14,7 @@ from unmask.gateway.model_state import ModelState
 from unmask.gateway.residency import ResidencyLimits
 from unmask.gateway.supervisor import Progress, Supervisor
 from unmask.metrics import Metrics
-from unmask.refusal import Refusal
+from unmask.refusal import Refusal, without_folders
 from unmask.serving.entry import Entry
 from unmask.serving.listing import Listing
 from unmask.serving.model import Model
@@ -125,6 +125,7 @@ class House:
                 loaded = await held.enter_async_context(self._supervisor.hold(entry.name))
             except UnmaskError as error:
                 entry.metrics.rejected(error.code)
+                error.message, error.hint = without_folders(error.message), without_folders(error.hint)
                 raise
             if entry.name in self._stopped:
                 self._stopped.pop(entry.name).set()
@@ -145,8 +146,7 @@ class House:
             if (listing := entry.find(name)) is not None:
                 return entry, listing
         if name in self.refused:
-            refusal = self.refused[name]
-            raise refusal.error()
+            raise self.refused[name].answer(name)
         raise ModelNotFoundError(
             f"Model {shown(name)} is not served here.", hint=f"Use {self._others(name)}.", param="model"
         )

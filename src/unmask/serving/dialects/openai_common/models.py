@@ -35,7 +35,8 @@ async def retrieve_model(name: str, house: Served) -> dict[str, Any]:
 
 
 def _refused(house: House) -> dict[str, dict[str, str]]:
-    return {name: {"code": why.code, "message": why.message, "hint": why.remedy} for name, why in house.refused.items()}
+    told = {name: why.told() for name, why in house.refused.items()}
+    return {name: {"code": why.code, "message": why.message, "hint": why.remedy} for name, why in told.items()}
 
 
 def _card(listing: Listing) -> dict[str, Any]:
