@@ -47,7 +47,7 @@ def child_options(wanted: WantedModel, card: ModelCard, engine: EngineOptions) -
     field = "context" if wanted.context else "max_context"
     if most is not None and asked > most and not wanted.engine_args:
         raise InvalidValueError(
-            f"Model '{wanted.name}': a context of {asked} was asked for; the model's own limit is {most}.",
+            f"A context of {asked} was asked for; the model's own limit is {most}.",
             hint=f"Give '{field}' at most that, or leave it out.",
             param=field,
         )
