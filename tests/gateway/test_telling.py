@@ -122,3 +122,19 @@ def test_a_line_tells_more_than_a_status():
     assert "GGML_ASSERT(a) failed" in error.message
     assert "frame" not in error.message
     assert error.code == "model_load_failed"
+
+
+@pytest.mark.parametrize(
+    ("clue", "mended"),
+    [
+        ("error: invalid argument: --flash-atn", True),
+        ("api_server.py: error: unrecognized arguments: --flash-atn on", True),
+        ("error: invalid argument: --flash-at", False),
+        (None, True),
+    ],
+)
+def test_a_flag_of_the_models_own_is_to_be_mended_where_it_stands(clue, mended):
+    last = 'error while handling argument "--flash-atn": unknown value'
+    error = explain_end(1, "m", ModelLoadFailedError, clue, last, ("--flash-atn", "on"))
+    assert ("'engine_args'" in error.hint and "correct --flash-atn there" in error.hint) is mended
+    assert "engine_args" not in explain_end(1, "m", ModelLoadFailedError, clue, last).hint

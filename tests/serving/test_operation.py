@@ -232,16 +232,27 @@ async def test_ready_names_a_model_that_has_not_failed():
 
 
 async def test_refused_models_say_why():
-    refusal = Refusal("unknown_architecture", "What is it?", "Ask its maker.")
+    """Who operates the server is shown the whole path, a client only the file's name."""
+    refusal = Refusal("unknown_architecture", "What is '/srv/my models/odd.gguf'?", "Ask its maker.")
     house = House([LoadedEntry(ScriptedEngine())], {"odd": refusal})
     async with listening(house) as url, aiohttp.ClientSession(url) as http, http.get("/unmask/models") as response:
         served, refused = (await response.json())["models"]
         assert served["state"] == "ready"
-        why = {"code": "unknown_architecture", "message": "What is it?", "hint": "Ask its maker."}
+        why = {"code": "unknown_architecture", "message": refusal.message, "hint": "Ask its maker."}
         assert refused == {"name": "odd", "aliases": [], "adapters": [], "state": "refused", "why_not": why}
         for path in ("load", "stop"):
             status, body = await ask(url, f"/unmask/models/odd/{path}")
-            assert (status, body["error"]["code"]) == (400, "unknown_architecture")
+            assert (status, body["error"]["code"]) == (503, "model_refused")
+        async with http.post(
+            "/v1/chat/completions", json={"model": "odd", "messages": [{"role": "user", "content": "Hi"}]}
+        ) as answer:
+            assert (answer.status, answer.headers["x-should-retry"]) == (503, "false")
+            said = (await answer.json())["error"]
+        whole = "Model 'odd' is not served: What is 'odd.gguf'? [unknown_architecture] Ask its maker."
+        assert (said["message"], said["param"]) == (whole, "model")
+        async with http.get("/v1/models") as answer:
+            told = (await answer.json())["unmask"]["refused"]["odd"]
+        assert told == why | {"message": "What is 'odd.gguf'?"}
 
 
 async def test_whoever_asks_for_a_load_and_leaves_ends_it():

@@ -29,7 +29,7 @@ def stop(
         typer.echo(msgspec.json.encode(told).decode())
         return
     called = f"'{printable(told['name'])}'"
-    if told["was"] not in ("ready", "loading", "stopping"):
+    if told["was"] not in ("ready", "unreachable", "loading", "stopping"):
         typer.echo(f"{called} was not in memory.")
         return
     ended = ", ".join(

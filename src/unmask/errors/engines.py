@@ -94,6 +94,13 @@ class ModelUnsupportedEngineError(UnmaskError):
     status = 400
 
 
+class ModelRefusedError(UnmaskError):
+    """The server was set up with the model and does not serve it: its file, engine or configuration is at fault."""
+
+    code = "model_refused"
+    status = 503
+
+
 class EngineFaultError(UnmaskError):
     """The engine broke one of its own invariants while serving this request: a bug of ours."""
 

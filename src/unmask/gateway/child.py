@@ -162,7 +162,7 @@ class Child:
         status = await self.wait()
         await asyncio.to_thread(self._log.join, _LOG_SECONDS)
         kind = ModelLoadFailedError if self.load_seconds is None else EngineCrashedError
-        return explain_end(status, self.plan.name, kind, self._log.clues.best(), self.telling_line())
+        return explain_end(status, self.plan.name, kind, self._log.clues.best(), self.telling_line(), self.plan.own)
 
     async def close(self, grace: float = GRACE_SECONDS) -> None:
         """Ask the process to end, and kill after ``grace`` seconds what is left of it and of all that it started.

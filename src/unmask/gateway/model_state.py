@@ -7,14 +7,15 @@ from typing import Literal
 
 from unmask.gateway.breaker import Breaker
 
-State = Literal["absent", "loading", "ready", "stopping", "failed"]
+State = Literal["absent", "loading", "ready", "stopping", "failed", "unreachable"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelState:
     """A model as others see it. Times are in seconds, on the clock of whoever tells.
 
-    ``users`` have it, ``waiting`` want it. ``since``: when ``state`` began; None before the first load.
+    ``users`` have it, ``waiting`` want it. ``unreachable`` is one elsewhere that is taken up, and that could not be
+    reached the last time; ``failure`` says why. ``since``: when ``state`` began; None before the first load.
     ``expires_at``: when it goes unless somebody asks for it; None while it is used, or if it stays. ``retry_at``: when
     it is tried again at the earliest, if it has failed. ``failure``: what its last failure was, until it has worked
     again. ``loads``: how often it was loaded, or tried to be. ``keep_seconds``: how long it stays without users,

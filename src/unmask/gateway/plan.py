@@ -39,7 +39,7 @@ class ChildPlan:
     ``environment`` is added to this process's own, less its ``UNMASK_*`` variables, which hold secrets of others.
     ``secret_variable`` is the one in which the child finds the secret that its requests must carry as a bearer token.
     ``start_seconds``: how long it may take until it is ready. ``sessions``: what is kept of its lives before, if
-    anything is.
+    anything is. ``own``: the words of the command line that the configuration gives this very model.
     """
 
     name: str
@@ -49,3 +49,4 @@ class ChildPlan:
     secret_variable: str = "LLAMA_API_KEY"
     start_seconds: float = 180.0
     sessions: Sessions | None = None
+    own: Sequence[str] = ()

@@ -51,6 +51,7 @@ class _Model(Generic[R]):
 
     name: str
     load: Callable[[Progress], Coroutine[Any, Any, R]]
+    arrival: str
     ending: asyncio.Event = field(default_factory=asyncio.Event)
     share: float = 0.0
     resident: R | None = None
@@ -76,15 +77,16 @@ class Supervisor(Generic[R]):
         size_bytes: int,
         idle_seconds: float | None,
         pinned: bool = False,
+        arrival: str = "model loaded",
     ) -> None:
         """Know a model, which takes ``size_bytes`` when loaded and goes after ``idle_seconds`` without users.
 
         ``load`` gives the model, telling the share that is loaded; where it raises or is cancelled it leaves nothing
-        behind. How long it may take is its own business. A ``pinned`` model stays once it is loaded. Raises
-        ``InsufficientMemoryError`` if not all pinned ones fit together.
+        behind. How long it may take is its own business. A ``pinned`` model stays once it is loaded. ``arrival``: what
+        the log says then. Raises ``InsufficientMemoryError`` if not all pinned ones fit together.
         """
         self._residency.add(name, size_bytes=size_bytes, idle_seconds=idle_seconds, pinned=pinned)
-        self._models[name] = _Model(name, load)
+        self._models[name] = _Model(name, load, arrival)
 
     @asynccontextmanager
     async def hold(self, name: str) -> AsyncIterator[R]:
@@ -211,7 +213,7 @@ class Supervisor(Generic[R]):
         try:
             resident = await _unless(model.ending, model.load(progress))
             if resident is not None:
-                _log.info("model loaded", model=model.name, seconds=round(self._now() - start, 1))
+                _log.info(model.arrival, model=model.name, seconds=round(self._now() - start, 1))
                 return resident
             failure: UnmaskError = EngineUnavailableError(f"Loading '{model.name}' was broken off.")
         except UnmaskError as error:

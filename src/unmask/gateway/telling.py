@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import signal
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from unmask.errors import (
@@ -189,14 +190,25 @@ def explain_signal(status: int) -> tuple[str, str] | None:
     return _SIGNALS[signal.Signals(number)] if number in _SIGNALS else None
 
 
-def explain_end(status: int, model: str, kind: type[UnmaskError], clue: str | None, last: str) -> UnmaskError:
+def explain_end(
+    status: int, model: str, kind: type[UnmaskError], clue: str | None, last: str, own: Sequence[str] = ()
+) -> UnmaskError:
     """Why a process ended with ``status``, negative for a signal, from the ``clue`` if there is one.
 
     Else it is an error of this ``kind``, ``ModelLoadFailedError`` or ``EngineCrashedError``, with the ``last`` words.
+    What these say of one of the flags in ``own``, the model's ``engine_args``, is to be mended there.
     """
+    mend = _mend(clue or last, own)
     told = explain_line(clue, model, kind) if clue else None
     if told is not None:
-        return told
+        return type(told)(told.message, hint=mend) if mend else told
     how, hint = explain_signal(status) or (f"ended by itself (exit code {status})", "Its log may tell why.")
     words = f" It last said: '{printable(cut(last))}'." if last else ""
-    return kind(f"The engine of model '{model}' {how}.{words}", hint=hint)
+    return kind(f"The engine of model '{model}' {how}.{words}", hint=mend or hint)
+
+
+def _mend(said: str, own: Sequence[str]) -> str:
+    """What to do if ``said`` names one of the flags in ``own``, else "". Whoever speaks of options speaks of them."""
+    flags = [word.partition("=")[0] for word in own if word.startswith("-")]
+    named = next((flag for flag in flags if re.search(rf"(?<![\w-]){re.escape(flag)}(?![\w-])", said)), "")
+    return f"It comes from the model's 'engine_args' in the configuration: correct {named} there." if named else ""

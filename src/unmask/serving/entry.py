@@ -43,6 +43,7 @@ class Entry(abc.ABC):
     """
 
     log: Path | None = None
+    arrival: str = "model loaded"  # what the log says of it
     weights: str = ""
 
     def __init__(

@@ -146,6 +146,7 @@ class EntryMaker:
             key=os.environ.get(source.api_key_env or "", ""),
             snapshots=source.diffusing,
             context_length=wanted.context,
+            served=wanted.name,
         )
 
         async def connect() -> tuple[Endpoint, None]:

@@ -18,6 +18,7 @@ from unmask.errors import (
     EngineUnavailableError,
     InvalidApiKeyError,
     InvalidValueError,
+    ModelRefusedError,
     NotInstalledError,
     NotServedError,
     ShuttingDownError,
@@ -75,7 +76,7 @@ def _headers(error: UnmaskError) -> dict[str, str]:
     """What a key should be sent as, or when to try again an error that time may heal, and whether elsewhere."""
     if isinstance(error, InvalidApiKeyError):
         return {"www-authenticate": "Bearer"}
-    if isinstance(error, NotInstalledError | NotServedError):
+    if isinstance(error, NotInstalledError | NotServedError | ModelRefusedError):
         return {"x-should-retry": "false"}  # clients of OpenAI and Anthropic take it for a failure that may pass
     if isinstance(error, ShuttingDownError):  # on a new connection, which may lead to another server
         return {"retry-after": str(_DOWN_SECONDS), "connection": "close"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 
@@ -13,7 +14,7 @@ from unmask.gateway.model_state import ModelState
 from unmask.gateway.residency import ResidencyLimits
 from unmask.gateway.supervisor import Progress, Supervisor
 from unmask.metrics import Metrics
-from unmask.refusal import Refusal
+from unmask.refusal import Refusal, without_folders
 from unmask.serving.entry import Entry
 from unmask.serving.listing import Listing
 from unmask.serving.model import Model
@@ -53,6 +54,7 @@ class House:
                 size_bytes=entry.size_bytes,
                 idle_seconds=entry.stay.idle_seconds,
                 pinned=entry.stay.pinned,
+                arrival=entry.arrival,
             )
         self._keeping: list[asyncio.Task[None]] = []
         self._stopped: dict[str, asyncio.Event] = {}  # by somebody who wanted it, until they are loaded again
@@ -123,6 +125,7 @@ class House:
                 loaded = await held.enter_async_context(self._supervisor.hold(entry.name))
             except UnmaskError as error:
                 entry.metrics.rejected(error.code)
+                error.message, error.hint = without_folders(error.message), without_folders(error.hint)
                 raise
             if entry.name in self._stopped:
                 self._stopped.pop(entry.name).set()
@@ -143,8 +146,7 @@ class House:
             if (listing := entry.find(name)) is not None:
                 return entry, listing
         if name in self.refused:
-            refusal = self.refused[name]
-            raise refusal.error()
+            raise self.refused[name].answer(name)
         raise ModelNotFoundError(
             f"Model {shown(name)} is not served here.", hint=f"Use {self._others(name)}.", param="model"
         )
@@ -171,7 +173,7 @@ class House:
 
     def states(self) -> list[ModelState]:
         """Where each model is in its life, and who uses it."""
-        return self._supervisor.states()
+        return [self._seen(state) for state in self._supervisor.states()]
 
     def residents(self) -> list[tuple[Entry, ModelState]]:
         """The same, with what is known of each."""
@@ -180,7 +182,13 @@ class House:
     def resident(self, name: str) -> tuple[Entry, ModelState]:
         """The same of one. Raises ``ModelNotFoundError``, or why it was refused."""
         entry, _ = self._find(name)
-        return entry, self._supervisor.state(entry.name)
+        return entry, self._seen(self._supervisor.state(entry.name))
+
+    def _seen(self, state: ModelState) -> ModelState:
+        """``state``, unless the model is elsewhere and could not be reached the last time."""
+        resident = self._supervisor.resident(state.name)
+        lost = resident.unreachable() if resident is not None and state.state == "ready" else ""
+        return replace(state, state="unreachable", failure=lost) if lost else state
 
     def loaded(self, name: str) -> LoadedModel | None:
         """What holds the model called ``name``, as long as it is there."""
@@ -192,7 +200,7 @@ class House:
         Raises ``ModelNotFoundError``, or why it was refused.
         """
         entry, _ = self._find(name)
-        before = self._supervisor.state(entry.name)
+        before = self._seen(self._supervisor.state(entry.name))
         self._stopped.setdefault(entry.name, asyncio.Event())
         await self._supervisor.stop(entry.name)
         return before

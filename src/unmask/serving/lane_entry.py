@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import structlog
+
 from unmask.gateway.child import Child
 from unmask.gateway.config.wanted import NOTHING_SAID
 from unmask.gateway.supervisor import Progress
@@ -19,6 +21,8 @@ from unmask.serving.lane_resident import LaneResident
 from unmask.serving.listing import Listing
 from unmask.serving.resident import LoadedModel
 from unmask.terms import NO_TIMEOUTS, Timeouts
+
+_log = structlog.get_logger()
 
 Connect = Callable[[], Awaitable[tuple[Endpoint, Child | None]]]
 
@@ -55,6 +59,8 @@ class LaneEntry(Entry):
             files=files,
         )
         self.log = log
+        if listing.lane == "remote":
+            self.arrival = "model taken up"
         self._connect = connect
         self._capacity = capacity
         self._timeouts = timeouts
@@ -75,5 +81,7 @@ class LaneEntry(Entry):
         except BaseException:
             await resident.close()
             raise
+        if child is None and upstream.contact.lost:
+            _log.warning("model unreachable", model=self.name, url=endpoint.base_url, reason=upstream.contact.lost)
         self.metrics.loaded(time.monotonic() - begun, model.stats)
         return resident

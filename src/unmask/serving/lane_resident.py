@@ -58,15 +58,14 @@ class LaneResident:
         yield replace(listing, context_length=known, lane=endpoint.lane, paradigm=paradigm)
 
     def unreachable(self) -> str:
-        """Why somebody else's engine could not be reached the last time, "" if it could. If that is long ago, it is
-        asked anew, beside everything else.
-        """
-        if self._child is not None:
-            return ""
-        contact = self._upstream.contact
-        if contact.age > _OLD_SECONDS and not self._closing and (self._looking is None or self._looking.done()):
+        """Why somebody else's engine could not be reached the last time, "" if it could."""
+        return "" if self._child is not None else self._upstream.contact.lost
+
+    def look(self) -> None:
+        """Ask somebody else's engine anew, beside everything else, if the last contact is long ago."""
+        old = self._child is None and self._upstream.contact.age > _OLD_SECONDS
+        if old and not self._closing and (self._looking is None or self._looking.done()):
             self._looking = asyncio.create_task(self._upstream.is_silent(_LOOK_SECONDS))
-        return contact.lost
 
     def end(self, error: UnmaskError) -> None:
         """End all requests with ``error``."""

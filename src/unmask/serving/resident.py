@@ -35,6 +35,9 @@ class LoadedModel(Resident, Protocol):
     def unreachable(self) -> str:
         """Why it cannot be reached where it is, as far as is known; "" if it can."""
 
+    def look(self) -> None:
+        """Find out anew, beside everything else, whether it can be reached, if what is known of it is old."""
+
     def end(self, error: UnmaskError) -> None:
         """End all its requests with ``error``."""
 
@@ -92,6 +95,9 @@ class NativeResident:
     def unreachable(self) -> str:
         """Nothing: its process is our own."""
         return ""
+
+    def look(self) -> None:
+        """There is nothing to find out."""
 
     def end(self, error: UnmaskError) -> None:
         """End all requests with ``error``, and the building of what answers must look like."""

@@ -42,9 +42,10 @@ class Trace:
         """The wait for the model is over, which began at ``since``, seconds since 1970, with the state ``before``."""
         waited = max(0.0, time.time() - since)
         load = 0.0
-        if now.state == "ready" and now.since is not None and now.since > since:
+        there = now.state in ("ready", "unreachable")
+        if there and now.since is not None and now.since > since:
             load = min(now.load_seconds, now.since - since)
-        elif now.state != "ready" and (now.loads > before.loads or before.state == "loading"):
+        elif not there and (now.loads > before.loads or before.state == "loading"):
             load = waited
         self.record.phases.model_wait = _rounded(waited - load)
         self.record.phases.model_load = _rounded(load)

@@ -45,8 +45,11 @@ async def test_what_is_said_at_the_start(server):
 async def test_a_broken_model_keeps_no_other_from_being_served(server, session):
     told = await ask(session, server.url, "chat", "damaged", "Hi")
     assert (told.status, told.code) == (400, "invalid_checkpoint")
-    assert (await ask(session, server.url, "chat", "cut", "Hi")).code == "invalid_checkpoint"
-    assert (await ask(session, server.url, "chat", "odd", "Hi")).code == "invalid_config"
+    for name, why in (("cut", "invalid_checkpoint"), ("odd", "invalid_config")):
+        told = await ask(session, server.url, "chat", name, "Hi")
+        assert (told.status, told.code) == (503, "model_refused")
+        assert f"Model '{name}' is not served: " in told.message
+        assert f"[{why}]" in told.message
     assert (await ask(session, server.url, "chat", "stays", "Hi")).complete
 
 

@@ -114,7 +114,7 @@ async def test_what_it_does_not_do(server, session):
     told = await ask(session, server.url, "chat", "theirs", "Hi", logit_bias={"70": 5})
     assert (told.status, told.code) == (400, "unsupported_value")
     assert "logit_bias" in told.message or "bias" in told.message
-    assert (await ask(session, server.url, "chat", "odd", "Hi")).code == "invalid_config"
+    assert (await ask(session, server.url, "chat", "odd", "Hi")).code == "model_refused"
     told = await ask(session, server.url, "chat", "theirs", "Hi", 1000)
     assert (told.status, told.code) == (400, "context_length_exceeded")
 

@@ -71,22 +71,43 @@ def test_a_paradigm_is_for_models_elsewhere_and_goes_with_the_rest(tmp_path):
     assert refusal(tmp_path, "models: {a: {url: http://x/v1, model: m, paradigm: image}}").param == "models.a.paradigm"
 
 
-async def test_a_host_that_is_down_is_told_by_the_last_contact(tmp_path):
+async def test_a_host_that_is_down_is_told_by_the_last_contact(tmp_path, capsys):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and does not listen
         down = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
         async with listening(house(tmp_path, down)) as url, aiohttp.ClientSession(url) as http:
             async with http.post("/v1/chat/completions", json=BODY) as response:
                 assert response.status == 503
+                error = (await response.json())["error"]
+                assert error["message"].startswith(f"Model 'far' at {down} cannot be reached: Cannot connect to host")
+                assert "ssl:" not in error["message"]
+                assert error["message"].endswith(
+                    "It may be starting, or have ended. Check its 'url', and the server there."
+                )
             model = await told(http)
             assert model["state"] == "unreachable"
+            async with http.get("/api/ps") as response:
+                assert (await response.json())["models"] == []
+            async with http.post("/v1/chat/completions", json=BODY) as response:
+                assert response.status == 503
+            async with http.get("/unmask/requests?limit=1") as response:
+                assert (await response.json())["requests"][0]["found"] == "unreachable"
+            async with http.get("/v1/models") as response:
+                (card,) = (await response.json())["data"]
+                assert (card["max_model_len"], card["unmask"]["parameters"]) == (None, None)
             assert "Cannot connect to host" in model["failure"]
+            assert "ssl:" not in model["failure"]
             done = await asyncio.to_thread(
                 subprocess.run, [UNMASK, "ps", "--url", url], capture_output=True, text=True, env=environment()
             )
             _, row, note = done.stdout.splitlines()
             assert row.split()[:4] == ["far", "-", "unreachable", "remote"]
             assert note.startswith("far: it last failed: Cannot connect to host")
+            async with http.post("/unmask/models/far/stop") as response:
+                assert (await response.json())["was"] == "unreachable"
+    log = capsys.readouterr().out
+    assert "model unreachable" in log
+    assert "model loaded" not in log
 
 
 async def test_one_that_goes_down_and_comes_back_is_found_by_who_looks(tmp_path, monkeypatch):

@@ -47,7 +47,7 @@ DELTAS = (
 def read(chunks, question, cells, **more):
     """The deltas of an answer that comes in ``chunks``."""
     where = endpoint(**more)
-    reader = AnswerReader(ask_chat(question, where)[0], where.lane, cells)
+    reader = AnswerReader(ask_chat(question, where)[0], where, cells)
     found = []
     for one in chunks:
         news = reader.feed(decode_chunk(json.dumps(one).encode()))

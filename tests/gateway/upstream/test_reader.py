@@ -32,7 +32,7 @@ PIECES = ("<think>", "</think>", "\n", "word ", "STOP", "S", CALL, '{"a": 1}', "
 def reader(question=None, cells=None, **more):
     where = endpoint(**more)
     asked = ask_chat(question or chat(), where)[0]
-    return AnswerReader(asked, where.lane, cells or Spellings())
+    return AnswerReader(asked, where, cells or Spellings())
 
 
 def read(chunks, question=None, cut=None, **more):
@@ -443,7 +443,7 @@ class TestLogprobs:
         where = endpoint()
         cells = Spellings()
         one = AnswerReader(
-            ask_texts(Continuation(params=GenerationParams(logprobs=1), texts=["x"]), where)[0], where.lane, cells
+            ask_texts(Continuation(params=GenerationParams(logprobs=1), texts=["x"]), where)[0], where, cells
         )
         logprobs = {
             "tokens": ["a", "b"],

@@ -8,7 +8,7 @@ from dataclasses import replace
 from unmask.checkpoints.directory import find_checkpoint
 from unmask.engine.footprint import model_bytes
 from unmask.engine.options import EngineOptions
-from unmask.errors import UnmaskError
+from unmask.errors import InvalidValueError, UnmaskError
 from unmask.gateway.config.appraisal import Appraisal
 from unmask.gateway.config.budget import MemoryBudget
 from unmask.gateway.config.config import Config
@@ -44,7 +44,19 @@ def usual_context(card: ModelCard) -> int:
 
 
 def child_options(wanted: WantedModel, card: ModelCard, engine: EngineOptions) -> LlamaCppOptions:
-    """The options of ``wanted`` as a child, with a modest context where neither it nor ``engine`` says one."""
+    """The options of ``wanted`` as a child, with a modest context where neither it nor ``engine`` says one.
+
+    Raises ``InvalidValueError`` for a context beyond the model's own, which llama.cpp would cut to that, unless flags
+    of the model's own may widen it.
+    """
+    asked, most = wanted.context or engine.max_context, card.context_length
+    field = "context" if wanted.context else "max_context"
+    if most is not None and asked > most and not wanted.engine_args:
+        raise InvalidValueError(
+            f"A context of {asked} was asked for; the model's own limit is {most}.",
+            hint=f"Give '{field}' at most that, or leave it out.",
+            param=field,
+        )
     base = LlamaCppOptions(context=engine.max_context or usual_context(card), threads=engine.threads)
     return wanted.llama_cpp(base)
 

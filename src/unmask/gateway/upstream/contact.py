@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from typing import Any
 
@@ -44,4 +45,9 @@ class Contact:
 
     async def _failed(self, _session: Any, _context: Any, failed: aiohttp.TraceRequestExceptionParams) -> None:
         if isinstance(failed.exception, _LOST):
-            self.missed(str(failed.exception))
+            self.missed(unreached(failed.exception))
+
+
+def unreached(error: BaseException) -> str:
+    """Why there was no connection, without what aiohttp says of how it would have been encrypted."""
+    return printable(cut(re.sub(r" ssl:.*? \[", " [", str(error), count=1)))

@@ -22,7 +22,8 @@ class Endpoint:
     reads, None if that is not known. ``syntax``: markers of reasoning and calls that it leaves in the content, so that
     they are read here; ``opens_reasoning``: its prompts end inside a reasoning block. ``context_length``: the most
     tokens that prompt and answer have there together, None if that is not known. ``at_once``: requests that it works
-    on at the same time, None for any number. ``paradigm``: the model's, where its server tells.
+    on at the same time, None for any number. ``paradigm``: the model's, where its server tells. ``served``: what
+    a model that runs elsewhere is called here.
     """
 
     lane: str
@@ -39,6 +40,17 @@ class Endpoint:
     context_length: int | None = None
     at_once: int | None = None
     paradigm: Paradigm = "unknown"
+    served: str = ""
+
+    @property
+    def told(self) -> str:
+        """The lane to users, who know a model elsewhere by its name and its address."""
+        return f"Model '{self.served}' at {self.base_url}" if self.served else f"Lane '{self.lane}'"
+
+    @property
+    def look(self) -> str:
+        """Where to look when it fails: a model elsewhere has its log there."""
+        return "Check its 'url', and the server there." if self.kind == "remote" else "See its log."
 
     @property
     def headers(self) -> dict[str, str]:

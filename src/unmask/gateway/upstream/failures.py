@@ -65,67 +65,64 @@ _CONTEXT = (
 _BAD_REQUEST = (400, 405, 409, 413, 415, 422)
 _KEY_WORDS = ("invalid_api_key", "authentication_error", "permission_error", "insufficient_quota", "billing_error")
 _DIFFUSION = "It is a diffusion model, or one that makes vectors: serve it with lane 'unmask', or choose another model."
-_LOG = "See its log."
 _ADDRESS = "Its address in this server's configuration may be wrong."
 
-# The first row that fits decides; {lane} is the lane, {told} what it says.
+# The first row that fits decides; {lane} is the lane, {told} what it says; {look} where to.
 TABLE: tuple[_Row, ...] = (
     _Row(
         ModelUnsupportedEngineError,
-        "Lane '{lane}' writes one token after another, and cannot do so with this model: {told}",
+        "{lane} writes one token after another, and cannot do so with this model: {told}",
         _DIFFUSION,
         pattern=r"does not (support )?logits computation",
     ),
     _Row(
         ContextLengthError,
-        "Lane '{lane}': {told}",
+        "{lane}: {told}",
         "Shorten the prompt, or ask for fewer tokens.",
         words=("context_length_exceeded", "exceed_context_size_error"),
     ),
     _Row(
         ContextLengthError,
-        "Lane '{lane}': {told}",
+        "{lane}: {told}",
         "Shorten the prompt, or ask for fewer tokens.",
         statuses=(400, 413, 422),
         pattern=_CONTEXT,
     ),
     _Row(
         ModelNotFoundError,
-        "Lane '{lane}' does not serve the model: {told}",
+        "{lane} does not serve the model: {told}",
         "Its name there is set up at this server.",
         words=("model_not_found",),
     ),
     _Row(
         ModelNotFoundError,
-        "Lane '{lane}' does not serve the model: {told}",
+        "{lane} does not serve the model: {told}",
         "Its name there is set up at this server.",
         statuses=(404,),
         pattern=r"\bmodel\b",
     ),
-    _Row(UpstreamError, "Lane '{lane}' has no such endpoint: {told}", _ADDRESS, statuses=(404,)),
-    _Row(
-        LaneKeyError, "Lane '{lane}' does not take this server's key.", "It is set up at this server.", words=_KEY_WORDS
-    ),
+    _Row(UpstreamError, "{lane} has no such endpoint: {told}", _ADDRESS, statuses=(404,)),
+    _Row(LaneKeyError, "{lane} does not take this server's key.", "It is set up at this server.", words=_KEY_WORDS),
     _Row(
         LaneKeyError,
-        "Lane '{lane}' does not take this server's key.",
+        "{lane} does not take this server's key.",
         "It is set up at this server.",
         statuses=(401, 402, 403, 407),
     ),
-    _Row(QueueFullError, "Lane '{lane}' is busy: {told}", "Try again later.", statuses=(429,)),
-    _Row(QueueFullError, "Lane '{lane}' is busy: {told}", "Try again later.", words=("rate_limit_exceeded",)),
-    _Row(EngineUnavailableError, "Lane '{lane}' is not ready: {told}", "Try again later.", statuses=(503, 529)),
+    _Row(QueueFullError, "{lane} is busy: {told}", "Try again later.", statuses=(429,)),
+    _Row(QueueFullError, "{lane} is busy: {told}", "Try again later.", words=("rate_limit_exceeded",)),
+    _Row(EngineUnavailableError, "{lane} is not ready: {told}", "Try again later.", statuses=(503, 529)),
     _Row(
         EngineUnavailableError,
-        "Lane '{lane}' is not ready: {told}",
+        "{lane} is not ready: {told}",
         "Try again later.",
         words=("unavailable_error", "overloaded_error", "overloaded"),
     ),
-    _Row(EngineStalledError, "Lane '{lane}' took too long: {told}", "Try again later.", statuses=(408, 504)),
-    _Row(InvalidValueError, "Lane '{lane}' refuses the request: {told}", "", statuses=_BAD_REQUEST),
-    _Row(InvalidValueError, "Lane '{lane}' refuses the request: {told}", "", words=("invalid_request_error",)),
-    _Row(UpstreamError, "Lane '{lane}' sends the request elsewhere: {told}", _ADDRESS, statuses=range(300, 400)),
-    _Row(UpstreamError, "Lane '{lane}' failed: {told}", _LOG),
+    _Row(EngineStalledError, "{lane} took too long: {told}", "Try again later.", statuses=(408, 504)),
+    _Row(InvalidValueError, "{lane} refuses the request: {told}", "", statuses=_BAD_REQUEST),
+    _Row(InvalidValueError, "{lane} refuses the request: {told}", "", words=("invalid_request_error",)),
+    _Row(UpstreamError, "{lane} sends the request elsewhere: {told}", _ADDRESS, statuses=range(300, 400)),
+    _Row(UpstreamError, "{lane} failed: {told}", "{look}"),
 )
 
 
@@ -136,8 +133,8 @@ def failure_of(told: Told, endpoint: Endpoint) -> UnmaskError:
     status = f" (HTTP {told.status})" if told.status else ""
     said = f"{printable(cut(words.strip())) or 'it does not say why'}{status}."
     return row.means(
-        row.says.format(lane=endpoint.lane, told=said),
-        hint=row.hint,
+        row.says.format(lane=endpoint.told, told=said),
+        hint=row.hint.format(look=endpoint.look),
         param=_param(row.means, told),
         retry_after=told.retry_after,
     )

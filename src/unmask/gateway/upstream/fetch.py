@@ -12,6 +12,7 @@ from unmask.answers.answer import Answer, AnswerDelta, LaneCompletion
 from unmask.errors import ContextLengthError, EngineCrashedError, EngineUnavailableError, UnmaskError, UpstreamError
 from unmask.events import FinishReason
 from unmask.gateway.upstream.chunk import Chunk, decode_chunk
+from unmask.gateway.upstream.contact import unreached
 from unmask.gateway.upstream.endpoint import Endpoint, Patience
 from unmask.gateway.upstream.failures import failure_of, told_by_chunk, told_by_response
 from unmask.gateway.upstream.reader import AnswerReader, News
@@ -43,11 +44,10 @@ class Fetch:
         self._taken = taken
         self._turns = turns
         self._endpoint = endpoint
-        self._lane = endpoint.lane
         self._asked = asked
         self._applied = asked.applied
-        self._watch = Watch(endpoint.lane, patience, asked.timeout)
-        self._reader = AnswerReader(asked, endpoint.lane, spellings)
+        self._watch = Watch(endpoint, patience, asked.timeout)
+        self._reader = AnswerReader(asked, endpoint, spellings)
         self._snapshots = 0
 
     @property
@@ -103,11 +103,13 @@ class Fetch:
             response = await session.post(url, data=body, headers=self._endpoint.headers, allow_redirects=False)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise EngineUnavailableError(
-                f"Lane '{self._lane}' cannot be reached: {_said(error)}.",
-                hint="It may be starting, or have ended; see its log.",
+                f"{self._endpoint.told} cannot be reached: {unreached(error)}.",
+                hint=f"It may be starting, or have ended. {self._endpoint.look}",
             ) from None
         except (aiohttp.ClientResponseError, aiohttp.InvalidURL) as error:
-            raise UpstreamError(f"Lane '{self._lane}' speaks no HTTP: {_said(error)}.", hint="See its log.") from None
+            raise UpstreamError(
+                f"{self._endpoint.told} speaks no HTTP: {_said(error)}.", hint=self._endpoint.look
+            ) from None
         except (aiohttp.ClientError, OSError) as error:
             raise self._broke_off(error) from None
         self._watch.accepted()
@@ -146,7 +148,9 @@ class Fetch:
         try:
             return events.feed(piece)
         except EventTooLargeError:
-            raise UpstreamError(f"Lane '{self._lane}' sent an event without an end.", hint="See its log.") from None
+            raise UpstreamError(
+                f"{self._endpoint.told} sent an event without an end.", hint=self._endpoint.look
+            ) from None
 
     def _chunk(self, data: bytes) -> Chunk:
         try:
@@ -154,8 +158,8 @@ class Fetch:
         except ValueError:
             start = printable(cut(data[:400].decode(errors="replace")))
             raise UpstreamError(
-                f"Lane '{self._lane}' sent what is no chunk of an answer: {start}",
-                hint="See its log; is it a server of OpenAI's API?",
+                f"{self._endpoint.told} sent what is no chunk of an answer: {start}",
+                hint=f"{self._endpoint.look} Is it a server of OpenAI's API?",
             ) from None
         told = told_by_chunk(chunk)
         if told is not None:
@@ -177,7 +181,7 @@ class Fetch:
         while len(body) <= most and (piece := await self._read(response)):
             body += piece
         if whole and len(body) > most:
-            raise UpstreamError(f"Lane '{self._lane}' sent more than {most} bytes at once.", hint="See its log.")
+            raise UpstreamError(f"{self._endpoint.told} sent more than {most} bytes at once.", hint=self._endpoint.look)
         return bytes(body[:most])
 
     def _why_cut(self) -> FinishReason | None:
@@ -194,7 +198,8 @@ class Fetch:
         when = "within its answer" if self._reader.begun else "before it answered"
         said = f": {_said(error)}" if error is not None and str(error) else ""
         return EngineCrashedError(
-            f"Lane '{self._lane}' broke off {when}{said}.", hint="Its process may have died; see its log. Try again."
+            f"{self._endpoint.told} broke off {when}{said}.",
+            hint=f"Its process may have died. {self._endpoint.look} Try again.",
         )
 
     def _delta(self, news: News, answer: Answer | None = None) -> AnswerDelta:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from unmask.errors import EngineCrashedError, UpstreamError
 from unmask.events import FinishReason
+from unmask.gateway.upstream.endpoint import Endpoint
 from unmask.shown import cut, printable
 
 _CUT_SHORT = ("length", "max_tokens", "model_length", "content_filter")
 _ABORTED = ("abort", "aborted", "cancelled", "canceled", "insufficient_system_resource")
 
 
-def finish_of(told: str, lane: str) -> FinishReason:
+def finish_of(told: str, endpoint: Endpoint) -> FinishReason:
     """``told`` in our words. What a filter ended is cut short like any other answer; a word that is not known means
     that it ended of itself. Raises ``EngineCrashedError`` or ``UpstreamError`` for an end that is none.
     """
@@ -19,8 +20,8 @@ def finish_of(told: str, lane: str) -> FinishReason:
         return "length"
     if word in _ABORTED:
         raise EngineCrashedError(
-            f"Lane '{lane}' gave the answer up ({printable(cut(word))}).", hint="Try again; see its log."
+            f"{endpoint.told} gave the answer up ({printable(cut(word))}).", hint=f"Try again. {endpoint.look}"
         )
     if word == "error":
-        raise UpstreamError(f"Lane '{lane}' ended the answer with an error.", hint="See its log.")
+        raise UpstreamError(f"{endpoint.told} ended the answer with an error.", hint=endpoint.look)
     return "stop"

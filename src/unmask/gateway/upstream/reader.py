@@ -14,6 +14,7 @@ from unmask.events import FinishReason, Frame, RequestStats, TokenLogprob
 from unmask.gateway.upstream.calls import CallError, CallReader, is_object
 from unmask.gateway.upstream.chunk import Choice, Chunk, Delta
 from unmask.gateway.upstream.counts import Counts
+from unmask.gateway.upstream.endpoint import Endpoint
 from unmask.gateway.upstream.finishes import finish_of
 from unmask.gateway.upstream.logprobs import ContentLogprobs
 from unmask.gateway.upstream.request import Asked
@@ -39,7 +40,7 @@ class News:
 
 
 class AnswerReader:
-    """Reads one answer of ``lane``. The parts, put together, do not depend on how it cut its text into chunks.
+    """Reads one answer of ``endpoint``. The parts, put together, do not depend on how it cut its text into chunks.
 
     A snapshot (Mercury's ``diffusing``) replaces all content before it, so none of it is certain but the last. Until
     then it can be told as a frame: a canvas of one cell that is not decided, whose likeliest guess is the whole text.
@@ -47,9 +48,9 @@ class AnswerReader:
     ``begun``: whether anything has come of an answer, shown or not.
     """
 
-    def __init__(self, asked: Asked, lane: str, spellings: Spellings) -> None:
+    def __init__(self, asked: Asked, endpoint: Endpoint, spellings: Spellings) -> None:
         self._asked = asked
-        self._lane = lane
+        self._endpoint = endpoint
         self._spellings = spellings
         self._parser = asked.reading.parser()
         self._content = StopScanner(asked.stop)
@@ -110,7 +111,7 @@ class AnswerReader:
             reasoning = bool(delta.thought) or (self._parser is not None and self._parser.place == "reasoning")
             self._counts.read(chunk, delta.text + delta.thought + _arguments(delta), reasoning=reasoning)
         if choice.finish_reason is not None:
-            self._finish = self._finish or finish_of(choice.finish_reason, self._lane)
+            self._finish = self._finish or finish_of(choice.finish_reason, self._endpoint)
             self._told_stop = self._told_stop or choice.stopped_by
         return self._news(found, frame, progress)
 
@@ -120,7 +121,8 @@ class AnswerReader:
         """
         if cut is None and not (self.begun or self.finished):
             raise UpstreamError(
-                f"Lane '{self._lane}' answered with nothing.", hint="See its log; is it a server of OpenAI's API?"
+                f"{self._endpoint.told} answered with nothing.",
+                hint=f"{self._endpoint.look} Is it a server of OpenAI's API?",
             )
         rest = self._rest(snapshot=cut is None)
         finish = "stop" if self.stopped else cut or self._finish or "stop"
@@ -194,7 +196,7 @@ class AnswerReader:
             yield
         except CallError as error:
             raise UpstreamError(
-                f"Lane '{self._lane}' sent calls that make no sense: {error}.", hint="See its log."
+                f"{self._endpoint.told} sent calls that make no sense: {error}.", hint=self._endpoint.look
             ) from None
 
     def _numbered(self, parts: list[Part]) -> list[Part]:
@@ -213,7 +215,7 @@ class AnswerReader:
             self._whole.add(part)
             self._size += len(part.arguments if isinstance(part, ToolPiece) else part.text)
         if self._size > MAX_ANSWER:
-            raise UpstreamError(f"Lane '{self._lane}' goes on and on: its answer has {self._size} characters.")
+            raise UpstreamError(f"{self._endpoint.told} goes on and on: its answer has {self._size} characters.")
         if self._logprobs is None:
             return News(parts, frame, None, [], progress)
         entries, runs = self._logprobs.shown(parts, cut=self.stopped, last=last and not self.stopped)
@@ -241,7 +243,7 @@ class AnswerReader:
             prompt_tokens=counts.prompt,
             completion_tokens=counts.completion,
             stats=RequestStats(cached=min(counts.cached, counts.prompt)),
-            lane=self._lane,
+            lane=self._endpoint.lane,
             applied=asked.applied,
             stopped_by=self._content.met or self._thought.met or self._told_stop,
             estimated=counts.estimated,

@@ -120,7 +120,7 @@ class LaneTokenizer:
                 return msgspec.json.decode(said, type=Object)
         except (aiohttp.ClientError, TimeoutError, OSError, msgspec.DecodeError) as error:
             raise UpstreamError(
-                f"Lane '{endpoint.lane}' did not tell its tokens: {type(error).__name__}.", hint="See its log."
+                f"{endpoint.told} did not tell its tokens: {type(error).__name__}.", hint=endpoint.look
             ) from None
 
 

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 
 from unmask.errors import EngineStalledError, QueueTimeoutError
 from unmask.events import RequestStats
-from unmask.gateway.upstream.endpoint import Patience
+from unmask.gateway.upstream.endpoint import Endpoint, Patience
 
 
 class Watch:
@@ -19,8 +19,8 @@ class Watch:
     One timer looks again when the time would be over that was left when it last looked: most progress costs nothing.
     """
 
-    def __init__(self, lane: str, patience: Patience, timeout: float | None) -> None:
-        self._lane = lane
+    def __init__(self, endpoint: Endpoint, patience: Patience, timeout: float | None) -> None:
+        self._endpoint = endpoint
         self._patience = patience
         self._timeout = timeout
         self._started = self._progress = time.monotonic()
@@ -99,14 +99,16 @@ class Watch:
         """The error that the lane has got nowhere."""
         where = "within its answer" if self._first is not None else "before its answer began"
         return EngineStalledError(
-            f"Lane '{self._lane}' got nowhere for {self._allowed:g} seconds, {where}.", hint="See its log; try again."
+            f"{self._endpoint.told} got nowhere for {self._allowed:g} seconds, {where}.",
+            hint=f"{self._endpoint.look} Try again.",
         )
 
     def overdue(self) -> QueueTimeoutError:
         """The error that the request's time is over, and nothing has come."""
         seconds = time.monotonic() - self._started
         return QueueTimeoutError(
-            f"No answer was begun within {seconds:.3g} seconds on lane '{self._lane}'.", hint="Try again later."
+            f"No answer was begun within {seconds:.3g} seconds on lane '{self._endpoint.lane}'.",
+            hint="Try again later.",
         )
 
     def _allow(self, seconds: float) -> None:

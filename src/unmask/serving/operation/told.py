@@ -28,12 +28,13 @@ def tell(house: House, name: str) -> ModelTold:
 def _tell(house: House, entry: Entry, state: ModelState) -> ModelTold:
     first, *adapters = entry.listings
     holder = house.loaded(entry.name)
-    lost = holder.unreachable() if holder is not None else ""
+    if holder is not None:
+        holder.look()
     return ModelTold(
         name=entry.name,
         aliases=list(entry.aliases),
         adapters=[listing.name for listing in adapters],
-        state="unreachable" if lost else state.state,
+        state=state.state,
         lane=first.lane,
         paradigm=first.paradigm,
         users=state.users,
@@ -44,7 +45,7 @@ def _tell(house: House, entry: Entry, state: ModelState) -> ModelTold:
         expires_at=state.expires_at,
         keep=state.keep_seconds,
         pinned=entry.stay.pinned,
-        failure=lost or state.failure or None,
+        failure=state.failure or None,
         retry_at=state.retry_at,
         loads=state.loads,
         load_seconds=round(state.load_seconds, 3),

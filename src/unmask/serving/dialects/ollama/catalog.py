@@ -119,7 +119,7 @@ def _details(listing: Listing) -> dict[str, Any]:
         "format": "",
         "family": listing.family,
         "families": [listing.family],
-        "parameter_size": _short(listing.parameters),
+        "parameter_size": _short(listing.parameters) if listing.parameters else "",
         "quantization_level": listing.precision.partition(" (")[0],
     }
 

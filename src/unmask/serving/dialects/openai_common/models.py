@@ -35,7 +35,8 @@ async def retrieve_model(name: str, house: Served) -> dict[str, Any]:
 
 
 def _refused(house: House) -> dict[str, dict[str, str]]:
-    return {name: {"code": why.code, "message": why.message, "hint": why.remedy} for name, why in house.refused.items()}
+    told = {name: why.told() for name, why in house.refused.items()}
+    return {name: {"code": why.code, "message": why.message, "hint": why.remedy} for name, why in told.items()}
 
 
 def _card(listing: Listing) -> dict[str, Any]:
@@ -44,13 +45,13 @@ def _card(listing: Listing) -> dict[str, Any]:
         "object": "model",
         "created": listing.created,
         "owned_by": "unmask",
-        "max_model_len": listing.context_length,
+        "max_model_len": listing.context_length or None,
         "parent": listing.parent,
         "unmask": {
             "paradigm": listing.paradigm,
             "lane": listing.lane,
             "family": listing.family,
-            "parameters": listing.parameters,
+            "parameters": listing.parameters or None,
             "precision": listing.precision,
         }
         | ({} if listing.info is None else _decoding(listing.info))
