@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from unmask.errors import InsufficientMemoryError, ModelRefusedError, UnmaskError
+from unmask.errors import InsufficientMemoryError, ModelRefusedError, ParadigmMismatchError, UnmaskError
 from unmask.shown import shown
 
 
@@ -31,12 +31,12 @@ class Refusal:
         return Refusal(self.code, without_folders(self.message), without_folders(self.remedy))
 
     def answer(self, name: str) -> UnmaskError:
-        """What a client gets that asks for the model called ``name``: the fault is not its own. That there is too
-        little memory has a status of its own.
+        """What a client gets that asks for the model called ``name``: the fault is not its own. Too little
+        memory, and a lane for models of another kind, have codes and statuses of their own.
         """
         told = self.told()
-        if self.code == InsufficientMemoryError.code:
-            return InsufficientMemoryError(told.message, hint=told.remedy, param="model")
+        if self.code in (InsufficientMemoryError.code, ParadigmMismatchError.code):
+            return told.error()
         message = f"Model {shown(name)} is not served: {told.message} [{told.code}]"
         return ModelRefusedError(message, hint=told.remedy, param="model")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 
 import httpx
@@ -109,10 +110,24 @@ async def catalogues(house) -> tuple[dict, dict, dict]:
         one, shown = {}, {}
         for name in [*models, *house.refused]:
             answer = (await client.get(f"/v1/models/{name}")).json()
-            one[name] = answer["unmask"]["lane"] if "unmask" in answer else answer["error"]["code"]
+            one[name] = (
+                answer["unmask"]["lane"]
+                if "unmask" in answer
+                else reason(answer["error"]["code"], answer["error"]["message"])
+            )
             answer = (await client.post("/api/show", json={"model": name})).json()
-            shown[name] = answer["model_info"]["unmask.lane"] if "model_info" in answer else answer["code"]
+            shown[name] = (
+                answer["model_info"]["unmask.lane"]
+                if "model_info" in answer
+                else reason(answer["code"], answer["error"])
+            )
     return models, one, shown
+
+
+def reason(code: str, message: str) -> str:
+    """The code of what is at fault, which the answer for a model that is refused has in brackets."""
+    found = re.search(r" \[(\w+)\]", message)
+    return found[1] if code == "model_refused" and found else code
 
 
 def inspected(path: str, wanted: str | None) -> str:
@@ -147,7 +162,7 @@ async def agree(pool, drawn, lanes, spawning) -> None:
         if name in served:
             assert spawning.seen == [(lane, pool[name])]
         else:
-            assert (spawning.seen, caught.value.code) == ([], lane)
+            assert (spawning.seen, reason(caught.value.code, caught.value.message)) == ([], lane)
     await house.close()
 
 
