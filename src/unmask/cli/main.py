@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import sys
 
-_INTERRUPTED = 130
+INTERRUPTED = 130  # the exit code that shells know
 
 
 def main() -> None:
     """Entry point: exit code 0 only on success; a known error is a message on stderr, never a traceback."""
     try:
+        from unmask.cli.interrupt import leaving_at_once
         from unmask.cli.streams import complete_streams
         from unmask.errors import UnmaskError
 
@@ -21,7 +22,8 @@ def main() -> None:
         _check_encoding()
         _check_completion()
         try:
-            from unmask.cli.app import app
+            with leaving_at_once():
+                from unmask.cli.app import app
 
             app()
         except UnmaskError as error:
@@ -30,11 +32,11 @@ def main() -> None:
             _discard_output()
             _fail(f"error: {error.strerror or error}.")
     except KeyboardInterrupt:
-        sys.exit(_INTERRUPTED)
+        sys.exit(INTERRUPTED)
     except RuntimeError as error:
         # Python 3.11 wraps whatever happens while a class is given its fields, an interrupt too.
         if isinstance(error.__cause__, KeyboardInterrupt):
-            sys.exit(_INTERRUPTED)
+            sys.exit(INTERRUPTED)
         raise
 
 

@@ -15,6 +15,7 @@ from unmask.checkpoints.directory import EMBEDDED_MODEL
 from unmask.cli import options
 from unmask.cli import security_options as security
 from unmask.cli.completion import complete_models
+from unmask.cli.interrupt import leaving_at_once
 
 if TYPE_CHECKING:
     from unmask.refusal import Refusal
@@ -74,18 +75,19 @@ def serve(
     step_log: options.StepLog = None,
 ) -> None:
     """Serve each MODEL over HTTP until interrupted."""
-    import asyncio
+    with leaving_at_once():
+        import asyncio
 
-    from uvicorn.loops.auto import auto_loop_factory
+        from uvicorn.loops.auto import auto_loop_factory
 
-    from unmask.cli.progress import loading
-    from unmask.engine.options import EngineOptions
-    from unmask.gateway.config.config import Config
-    from unmask.gateway.config.reading import read_config
-    from unmask.serving.opening import HousePlan
-    from unmask.serving.server import run_server
-    from unmask.serving.settings import ServerSettings
-    from unmask.terms import Timeouts
+        from unmask.cli.progress import loading
+        from unmask.engine.options import EngineOptions
+        from unmask.gateway.config.config import Config
+        from unmask.gateway.config.reading import read_config
+        from unmask.serving.opening import HousePlan
+        from unmask.serving.server import run_server
+        from unmask.serving.settings import ServerSettings
+        from unmask.terms import Timeouts
 
     if api_key == "" or (api_key is None and "UNMASK_API_KEY" in os.environ):  # typer takes an empty one for none
         raise typer.BadParameter("an empty key protects nothing.", param_hint="--api-key")
