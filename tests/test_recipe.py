@@ -39,7 +39,11 @@ def test_the_heldout_file_was_never_trained_on():
 
 
 @pytest.mark.parametrize(
-    ("threshold", "params"), [(2.0, {"rule": "low_confidence"}), (0.9, {"rule": "threshold", "threshold": 0.9})]
+    ("threshold", "params"),
+    [
+        pytest.param(2.0, {"rule": "low_confidence"}, marks=pytest.mark.slow),
+        (0.9, {"rule": "threshold", "threshold": 0.9}),
+    ],
 )
 def test_the_reference_decoder_agrees_with_the_engine(threshold, params):
     """Two independent implementations, the same weights: the same tokens, and under a threshold the same forwards.

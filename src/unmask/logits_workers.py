@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from unmask.errors import InvalidValueError
 from unmask.params import OWN_LANE
 
+LOGIT_BYTES = 4  # they are float32
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogitsWorkers:

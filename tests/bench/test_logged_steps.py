@@ -101,6 +101,7 @@ def test_from_a_log_to_a_simulation(log, tmp_path):
     assert result["total"]["p50"] > 30 * KNOWN.step
 
 
+@pytest.mark.slow
 def test_what_a_request_takes_outside_is_measured_of_a_model(log, tmp_path):
     costs = str(tmp_path / "costs.json")
     done = simulate("--calibrate", costs, "--from-steps", log, "unmask-tiny", "--threads", 1, "--device", "cpu")

@@ -31,6 +31,7 @@ def test_m_d_1(use):
     np.testing.assert_allclose(np.array(outcome.total) - outcome.queued, 4.0, rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("use", [0.7])
 def test_m_m_1(use):
     """Numbers of steps with no memory, 20 on average: as good as exponential service times."""

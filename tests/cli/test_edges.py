@@ -113,7 +113,7 @@ sys.exit(main())
 
 @pytest.mark.parametrize("verb", [["run", "hi"], ["serve", "--port", "0"]])
 def test_an_early_interrupt_is_silent(verb):
-    for delay in (0, 0.05, 0.1, 0.2, 0.5, 1.0):
+    for delay in (0, 0.1, 0.5):
         process = subprocess.Popen(
             [sys.executable, "-c", TELLING, *verb],
             stdin=subprocess.DEVNULL,

@@ -242,6 +242,7 @@ def test_tools_that_are_missing(unmask, tmp_path, source, monkeypatch, tools, wo
     assert "apt install" in told
 
 
+@pytest.mark.slow
 def test_a_package_is_installed_into_its_own_place(unmask, tmp_path, source, monkeypatch):
     unmask("engine", "build", "built", source)
     program = Path(listed(unmask)["built"]["program"])

@@ -81,6 +81,7 @@ def test_a_trace_and_what_is_drawn_from_it(costs, tmp_path):
     assert drawn[0]["total"]["p95"] < drawn[1]["total"]["p95"]
 
 
+@pytest.mark.slow
 def test_pictures(costs, tmp_path):
     folder = tmp_path / "new" / "plots"
     few = (*LOAD, "--policy", "step", "--policy", "drain")

@@ -256,7 +256,7 @@ async def test_requests_can_be_ended_for_a_reason(mortal):
 
 
 async def test_an_orderly_end_is_silent(capfd):
-    for _ in range(3):
+    for _ in range(2):
         engine = await ProcessEngine.launch(OPTIONS)
         with engine.submit([request(engine, max_tokens=900, ignore_eos=True)]) as mailbox:
             await mailbox.get()

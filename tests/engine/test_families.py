@@ -21,8 +21,8 @@ FAMILIES = {
 }
 
 
-# Their step loop is that of llada, and of llada_moe; tests of their logits always run.
-VARIANTS = ("llada_gqa", "llada_moe_shared")
+# Their step loop is that of llada; tests of their logits always run.
+VARIANTS = ("llada_gqa", "llada_moe", "llada_moe_shared")
 PARAMS = [pytest.param(name, marks=() if name not in VARIANTS else pytest.mark.slow) for name in FAMILIES]
 
 

@@ -25,7 +25,7 @@ PATTERN = r"[a-f]{2,7}(?:-[0-9]{1,3})?é?"
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(name, marks=() if name != "sdar" else pytest.mark.slow) for name in DECODED],  # as llada2
+    params=[pytest.param(name, marks=() if name not in ("sdar", "llada") else pytest.mark.slow) for name in DECODED],
 )
 def family(request, golden, tmp_path_factory):
     folder = tmp_path_factory.mktemp("family")

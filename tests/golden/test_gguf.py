@@ -109,6 +109,7 @@ def test_quantised_files_answer(checkpoint, file_type, tmp_path):
     assert len(result.ids) == 24
 
 
+@pytest.mark.slow
 def test_a_split_file_is_one_model(checkpoint, tmp_path):
     first = convert(checkpoint, tmp_path / "model.gguf", tensors_per_shard=7)
     assert first.name.startswith("model-00001-of-")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from unmask.engine.options import EngineOptions
 from unmask.engine.pages import PAGE_TOKENS, pages_for
-from unmask.logits_workers import LogitsWorkers
-from unmask.models.logits_worker.protocol import LOGIT_BYTES
+from unmask.logits_workers import LOGIT_BYTES, LogitsWorkers
 from unmask.models.spec import ModelSpec
 
 LEAST_CONTEXTS = 2  # whole ones that must fit, so that any single request does, a guided one's second stream too

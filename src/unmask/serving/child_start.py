@@ -67,7 +67,7 @@ class ChildStart:
         plan = plan_for(lane, engines, card, wanted.name, options, context=wanted.context)
         if wanted.load_timeout is not None:
             plan = replace(plan, start_seconds=wanted.load_timeout)
-        return replace(plan, sessions=sessions)
+        return replace(plan, sessions=sessions, own=wanted.engine_args)
 
 
 def child_endpoint(lane: Lane, child: Child, name: str, paradigm: Paradigm, slots: int) -> Endpoint:

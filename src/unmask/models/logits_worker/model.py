@@ -13,7 +13,7 @@ from torch import Tensor
 
 from unmask.checkpoints.directory import Checkpoint
 from unmask.errors import UnmaskError
-from unmask.logits_workers import LogitsWorkers
+from unmask.logits_workers import LOGIT_BYTES, LogitsWorkers
 from unmask.models.base import KeyValueCache, Model, StepContext
 from unmask.models.device import choose_device
 from unmask.models.footprint import stored, sums
@@ -22,7 +22,6 @@ from unmask.models.logits_worker.call import CanvasCall
 from unmask.models.logits_worker.exchange import Exchange
 from unmask.models.logits_worker.pool import WorkerPool
 from unmask.models.logits_worker.process import WorkerProcess
-from unmask.models.logits_worker.protocol import LOGIT_BYTES
 from unmask.models.logits_worker.seat import Logits
 from unmask.models.spec import ModelSpec
 

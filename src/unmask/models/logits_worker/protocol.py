@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 MOST_PATH_BYTES = 3900  # of a folder: the buffer for a line holds 4096
-LOGIT_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unmask.errors import EngineCrashedError, EngineStalledError, EngineUnavailableError, UnmaskError, UpstreamError
+from unmask.logits_workers import LOGIT_BYTES
 from unmask.models.logits_worker.exchange import Exchange
 from unmask.models.logits_worker.process import OutOfStepError, ProcessGoneError, WorkerProcess
-from unmask.models.logits_worker.protocol import LOGIT_BYTES, Question, answered, refused
+from unmask.models.logits_worker.protocol import Question, answered, refused
 from unmask.models.logits_worker.trail import Trail
 from unmask.shown import cut, printable
 
