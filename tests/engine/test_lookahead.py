@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.engine.test_families import FAMILIES
+from tests.engine.test_families import FAMILIES, PARAMS
 from tests.engine.test_independence import PROMPT, mixed_requests
 from tests.engines import absorb, drain, generate, make_loop, submit
 from tests.golden.checkpoints import served_copy
@@ -106,7 +106,7 @@ def test_heldout_prompts_get_the_same_answers_in_float32(params):
         assert outcome(ahead) == outcome(plain)
 
 
-@pytest.fixture(scope="module", params=[*FAMILIES, "llada as block_causal", "dream as block_causal"])
+@pytest.fixture(scope="module", params=[*PARAMS, "llada as block_causal", "dream as block_causal"])
 def family(request, golden, tmp_path_factory):
     """A random model of each family that may look ahead."""
     name, _, attention = request.param.partition(" as ")

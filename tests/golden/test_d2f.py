@@ -117,7 +117,10 @@ def test_end_token_over_dream(golden, tmp_path):
     assert result.stats.forwards <= case["forwards"]
 
 
-@pytest.mark.parametrize("blocks", range(1, 17))
+@pytest.mark.parametrize(
+    "blocks",
+    [pytest.param(count, marks=() if count in (1, 2, 3, 5, 8, 12) else pytest.mark.slow) for count in range(1, 17)],
+)
 def test_forward_count_with_skip_threshold_one(loops, blocks):
     """29 n + 3 forwards for n blocks of 32 (arXiv 2608.23807's step levels): output length and nothing else."""
     params = {"rule": "d2f", "block_length": 32, "threshold": 1.0, "add_threshold": 0.5, "activate_threshold": 0.9}
