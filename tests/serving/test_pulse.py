@@ -121,7 +121,7 @@ async def test_a_process_that_is_stopped_in_its_prompt_is_ended_and_started_anew
                     await asyncio.wait_for(admission.answers(), 30)
                 assert time.monotonic() - begun < 20
         async with house.hold("m") as model:
-            admission = await model.admit_chat(chat(), "")
+            admission = await model.admit_chat(chat(max_tokens=4), "")
             with admission.running():
                 (answer,) = await admission.answers()
             assert answer.content
