@@ -339,3 +339,15 @@ async def test_a_secret_is_not_sent_elsewhere():
         with pytest.raises(UpstreamError, match="elsewhere"):
             await ask(script, key="sk-1")
     assert not other.bodies
+
+
+async def test_who_waits_for_a_refusal_hears_at_once_that_all_is_over():
+    late = Script([stream(chunk("stop", content="late"))], before=20)
+    async with fake(late) as lane, opened(endpoint(lane.url, "remote")) as upstream:
+        with upstream.chat(chat()) as request:
+            waiting = asyncio.create_task(request.refused())
+            await asyncio.sleep(0.05)
+            request.fail(EngineUnavailableError("It was stopped."))
+            assert await asyncio.wait_for(waiting, 2)
+            with pytest.raises(EngineUnavailableError, match="stopped"):
+                await request.next()

@@ -91,6 +91,7 @@ class LaneRequest:
         self.close()
         while not self._deltas.empty():
             self._deltas.get_nowait()
+        self._ended()
         self._deltas.put_nowait((0, error))
 
     async def _run(self, number: int, fetch: Fetch) -> None:
@@ -99,6 +100,10 @@ class LaneRequest:
                 async for delta in deltas:
                     await self._deltas.put((number, delta))
         except Exception as error:  # for whoever asks next, our own bugs included
-            self._refused |= not self._heard.is_set()
-            self._heard.set()
+            self._ended()
             await self._deltas.put((number, error))
+
+    def _ended(self) -> None:
+        """An error is about to be told, which is a refusal if the lane has taken nothing yet."""
+        self._refused |= not self._heard.is_set()
+        self._heard.set()
